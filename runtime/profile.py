@@ -94,6 +94,22 @@ def _is_cost(row: Any) -> bool:
 
 
 @dataclass(frozen=True)
+class Peaks:
+    """What kernels reach on a device at best, measured: the roofline that others are compared with.
+
+    S. Williams, A. Waterman, D. Patterson: Roofline: An Insightful Visual Performance Model for Multicore Architectures
+    (CACM 52, 2009).
+
+    Attributes:
+        bytes_per_second: Of a kernel that only moves memory, more than caches hold.
+        flops_per_second: Of a product of large matrices in f32.
+    """
+
+    bytes_per_second: float
+    flops_per_second: float
+
+
+@dataclass(frozen=True)
 class DispatchTime:
     """The time that a dispatch of a program takes.
 

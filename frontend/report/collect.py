@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import astuple
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.errors import ProgramError
+from tensorgrad.passes.analyses.machine import machine_of, roofline
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.codegen.llvm import emit_llvm
 from tensorgrad.passes.codegen.wgsl import emit_wgsl
@@ -27,7 +29,8 @@ from tensorgrad.report.difference import NamedText, difference
 from tensorgrad.report.facts import Facts, KernelCode, Level, PassRun, PlannedStep
 from tensorgrad.report.flow import Flow, flow_of, flow_of_program
 from tensorgrad.report.locations import Sources, printed
-from tensorgrad.runtime.profile import Profile, costs_of
+from tensorgrad.report.stages import busiest_module
+from tensorgrad.runtime.profile import Peaks, Profile, costs_of
 from tensorgrad.runtime.program import Dispatch, Kernel, Program, runs
 from tensorgrad.runtime.target import Target
 
@@ -57,6 +60,7 @@ def collect(
     device: str,
     profile: Profile | None = None,
     folder: Path | None = None,
+    peaks: Peaks | None = None,
 ) -> Facts:
     """Returns the data of a report about a function.
 
@@ -69,11 +73,12 @@ def collect(
         device: A description of the device.
         profile: What its dispatches take, where that was measured.
         folder: What relative paths of its source are relative to, before the current folder.
+        peaks: What kernels reach on the device at best, where that was measured.
 
     Raises:
         ProgramError: A pass rejects the program.
     """
-    return _Collector(traced, target, folder).run(on_tensors, below, name, device, profile)
+    return _Collector(traced, target, folder).run(on_tensors, below, name, device, profile, peaks)
 
 
 class _Collector:
@@ -96,6 +101,7 @@ class _Collector:
         name: str,
         device: str,
         profile: Profile | None,
+        peaks: Peaks | None,
     ) -> Facts:
         """Runs the passes; returns the recorded data."""
         self._text = self._named.lines(self._module)
@@ -125,10 +131,11 @@ class _Collector:
             tuple(self._levels),
             tuple(self._passes),
             kernels,
-            runs_of(program, self._flow, kernels, profile),
+            runs_of(program, self._flow, kernels, profile, self._target),
             tuple(self._flow.values),
             _arenas(program),
             None if profile is None else profile.step_seconds,
+            peaks,
         )
 
     def _apply(self, passes: Sequence[ModulePass], number: int) -> None:
@@ -171,7 +178,11 @@ def _symbol(op: Operation) -> str | None:
 
 
 def runs_of(
-    program: Program, flow: Flow, kernels: Sequence[KernelCode], profile: Profile | None
+    program: Program,
+    flow: Flow,
+    kernels: Sequence[KernelCode],
+    profile: Profile | None,
+    target: Target | None = None,
 ) -> tuple[PlannedStep, ...]:
     """Returns the dispatches and copies of a program.
 
@@ -180,7 +191,9 @@ def runs_of(
         flow: Their reads and writes, in the same order.
         kernels: The program's kernels, in its order.
         profile: What its dispatches take, where that was measured.
+        target: What it was compiled for, if that is known.
     """
+    machine = None if target is None else machine_of(target)
     seconds = iter([dispatch.seconds for dispatch in profile.dispatches] if profile else [])
     found: list[PlannedStep] = []
     for (step, counts), use, cost in zip(runs(program.plan), flow.uses, costs_of(program), strict=True):
@@ -201,6 +214,11 @@ def runs_of(
                 cost.flops,
                 taken,
                 use.branch,
+                use.stages,
+                busiest_module(use.stages),
+                use.grid,
+                use.schedules,
+                (0.0, 0.0) if machine is None else astuple(roofline(machine, cost.bytes, cost.flops)),
             )
         )
     return tuple(found)

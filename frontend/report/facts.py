@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 from tensorgrad.runtime.plan import covered_bytes
+from tensorgrad.runtime.profile import Peaks
 
 SourceLine: TypeAlias = tuple[int, int]
 """A line of the user's program: the index of its file, and the line number, from 1."""
@@ -117,6 +118,25 @@ class Branch:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A stage of a dispatch, at the level `buf`: one nest of loops over its grid.
+
+    Attributes:
+        kind: "pointwise", "reduction", "contraction", or the op that is all of its kernel, such as "attention".
+        extents: Of its loops, those of the grid first.
+        ops: The distinct ops of its body, in order, such as "mulf" and "addf".
+        place: The line that it is from.
+        module: The path of the module whose call it is from, or "".
+    """
+
+    kind: str
+    extents: tuple[int, ...]
+    ops: tuple[str, ...]
+    place: SourceLine
+    module: str
+
+
+@dataclass(frozen=True)
 class PlannedStep:
     """A dispatch or copy of a step.
 
@@ -132,6 +152,12 @@ class PlannedStep:
         flops: The operations on floats of one run, each function of a number counted as one.
         seconds: The time of its runs in a step, if measured.
         branch: The branch that it is in; `None` if it always runs.
+        stages: What it computes; none for a copy or a program from a file.
+        module: The path of the module with most of its work; "" for none.
+        grid: The extents of its grid; of kernels that share a dispatch, those of the first.
+        schedules: How its kernels are mapped to threads: of each an archetype and its numbers, as in the IR.
+        estimate: What its memory traffic and its arithmetic cost in one run, in the units of the machine's model, of
+            which the larger bounds it; zeros if the target is not known.
     """
 
     kernel: int
@@ -145,6 +171,11 @@ class PlannedStep:
     flops: int = 0
     seconds: float | None = None
     branch: Branch | None = None
+    stages: tuple[Stage, ...] = ()
+    module: str = ""
+    grid: tuple[int, ...] = ()
+    schedules: tuple[str, ...] = ()
+    estimate: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -184,6 +215,7 @@ class Facts:
         values: The buffers that they use.
         arenas: The size of each allocation, by name.
         step_seconds: The time of a step with every kernel measured, which is slower than other steps; or None.
+        peaks: The bytes and the operations per second that kernels reach on the device, if measured: its roofline.
     """
 
     name: str
@@ -198,6 +230,7 @@ class Facts:
     values: tuple[Value, ...] = ()
     arenas: Mapping[str, int] = field(default_factory=dict[str, int])
     step_seconds: float | None = None
+    peaks: Peaks | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns everything in the form of JSON."""

@@ -12,8 +12,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import ArenaOp, KernelOp, ViewOp, buffer_bytes, element_of, shape_of
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
-from tensorgrad.report.facts import Branch, SourceLine, Value
+from tensorgrad.report.facts import Branch, SourceLine, Stage, Value
 from tensorgrad.report.locations import Sources
+from tensorgrad.report.stages import schedule_of, stages_of
 from tensorgrad.runtime.program import Collective, Copy, Program, Wait, runs
 
 
@@ -26,18 +27,31 @@ class Use:
         writes: The indices of values.
         places: The lines that its ops are from.
         branch: The branch that it is in; `None` if it always runs.
+        stages: What its kernels compute.
+        grid: The grid of the first.
+        schedules: How they are mapped to threads.
     """
 
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     places: tuple[SourceLine, ...] = ()
     branch: Branch | None = None
+    stages: tuple[Stage, ...] = ()
+    grid: tuple[int, ...] = ()
+    schedules: tuple[str, ...] = ()
 
     def with_other(self, other: Use) -> Use:
         """Returns the union with another dispatch."""
         reads, writes = (*self.reads, *other.reads), (*self.writes, *other.writes)
         places = sorted({*self.places, *other.places})
-        return Use(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), tuple(places), self.branch)
+        return replace(
+            self,
+            reads=tuple(dict.fromkeys(reads)),
+            writes=tuple(dict.fromkeys(writes)),
+            places=tuple(places),
+            stages=(*self.stages, *other.stages),
+            schedules=(*self.schedules, *other.schedules),
+        )
 
 
 @dataclass
@@ -91,7 +105,12 @@ class _Collector:
         shared: int | None = None
         for op in block.ops:
             if isinstance(op, KernelOp):
-                use = self._use(op, op.inputs, op.outputs, branch)
+                use = replace(
+                    self._use(op, op.inputs, op.outputs, branch),
+                    stages=stages_of(op, self._sources),
+                    grid=op.extents,
+                    schedules=() if op.schedule is None else (schedule_of(op),),
+                )
                 if shared is not None and op.dispatch_number == shared:
                     use = self.flow.uses.pop().with_other(use)
                 self.flow.uses.append(use)

@@ -20,27 +20,6 @@ async function draw(holder, spec, chosen) {
   return made.view;
 }
 
-/** What is said of a dispatch. */
-function about(run) {
-  if (run < 0) return [make("p", { class: "faint" }, "Choose a dispatch.")];
-  const one = facts.runs[run];
-  const values = (numbers) => make("ul", {}, ...numbers.map((at) => {
-    const value = facts.values[at];
-    return make("li", {}, `${value.name} ${value.type} `, make("span", { class: "faint" }, `${value.role}, ${bytes(value.bytes)}`));
-  }));
-  const speed = one.seconds ? `, ${(one.times * one.bytes / one.seconds / 1e9).toFixed(2)} GB/s, ${(one.times * one.flops / one.seconds / 1e9).toFixed(2)} GFLOP/s` : "";
-  return [
-    make("h2", {}, `Dispatch ${run}: ${nameOfRun(one)}`),
-    make("p", {}, ...(one.places.length ? one.places.flatMap((place) => [
-      make("button", { onclick: () => { Object.assign(state, { view: "code", place, file: place[0], chosenLine: undefined }); show(); } }, nameOf(place)), " ",
-    ]) : [one.label])),
-    make("p", {}, `${count(one.times)} a step, ${bytes(one.bytes)}, ${count(one.flops)} flops${one.seconds ? `, ${(1e6 * one.seconds).toFixed(1)} us` : ""}${speed}`),
-    one.kernel < 0 ? null : make("p", {}, make("button", { id: "code", onclick: () => { Object.assign(state, { view: "code", kernel: one.kernel, place: null, chosenLine: undefined }); show(); } }, "The kernel's code")),
-    make("h2", {}, "reads"), values(one.reads),
-    make("h2", {}, "writes"), values(one.writes),
-  ];
-}
-
 async function pictured(section, spec, tools = () => []) {
   section.classList.add("columns", "drawn");
   const holder = make("div", { class: "drawing", tabindex: 0 });
@@ -85,6 +64,7 @@ const COLUMNS = [
   ["number", (one, at) => at, true],
   ["kernel", (one) => nameOfRun(one), false],
   ["from", (one) => one.label, false],
+  ["module", (one) => one.module, false],
   ["workgroups", (one) => one.workgroups.join(" \u00d7 "), false],
   ["times", (one) => one.times, true],
   ["us", (one) => (one.seconds === null ? null : 1e6 * one.seconds), true],
@@ -92,6 +72,7 @@ const COLUMNS = [
   ["GB/s", (one) => (one.seconds ? one.times * one.bytes / one.seconds / 1e9 : null), true],
   ["flops", (one) => one.times * one.flops, true],
   ["GFLOP/s", (one) => (one.seconds ? one.times * one.flops / one.seconds / 1e9 : null), true],
+  ["of roofline, %", (one) => (one.seconds && facts.peaks ? 100 * roofline(one).least / one.seconds : null), true],
 ];
 
 function written(value, isNumber) {
@@ -102,7 +83,7 @@ function written(value, isNumber) {
 function kernelsView(section) {
   pictured(section, data.drawings.costs);
   const isTimed = facts.runs.some((one) => one.seconds !== null);
-  const columns = COLUMNS.filter(([name]) => isTimed || !["us", "GB/s", "GFLOP/s"].includes(name));
+  const columns = COLUMNS.filter(([name]) => isTimed || !["us", "GB/s", "GFLOP/s", "of roofline, %"].includes(name));
   const table = make("table", { id: "runs" });
   $(".pane", section).append(make("h2", {}, "All dispatches"), table);
   function order() {

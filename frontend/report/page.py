@@ -14,7 +14,7 @@ from tensorgrad.report.compare import Comparison, compared
 from tensorgrad.report.facts import Facts, SourceLine
 from tensorgrad.report.text import summary_of
 
-SCRIPTS = ("page.base.js", "page.code.js", "page.passes.js", "page.pictures.js", "page.js")
+SCRIPTS = ("page.base.js", "page.code.js", "page.passes.js", "page.panel.js", "page.pictures.js", "page.js")
 """The parts of the page's script, in order."""
 
 NEEDED = "a page needs the packages igraph and vl-convert-python: pip install igraph vl-convert-python"

@@ -18,6 +18,9 @@ def summary_of(facts: Facts) -> str:
     parts.append(f"{sum(facts.arenas.values()):,} bytes of buffers")
     if facts.step_seconds is not None:
         parts.append(f"{1e3 * facts.step_seconds:.3f} ms a step with each kernel measured")
+    if facts.peaks is not None:
+        memory, arithmetic = facts.peaks.bytes_per_second, facts.peaks.flops_per_second
+        parts.append(f"roofline of {memory / 1e9:.1f} GB/s and {arithmetic / 1e9:.1f} GFLOP/s")
     if facts.passes:
         parts.append(f"{sum(pass_.seconds for pass_ in facts.passes):.2f} s in passes")
     return printable(", ".join(parts))
@@ -37,6 +40,7 @@ def text_of(facts: Facts) -> str:
             str(number),
             "copy" if run.kernel < 0 else facts.kernels[run.kernel].name,
             run.label,
+            run.module,
             str(run.times),
             "" if run.seconds is None else f"{1e6 * run.seconds:.1f}",
             f"{run.bytes:,}",
@@ -45,7 +49,7 @@ def text_of(facts: Facts) -> str:
         )
         for number, run in enumerate(facts.runs)
     ]
-    columns = ("dispatch", "kernel", "from", "times", "us", "bytes", "flops", "workspace")
+    columns = ("dispatch", "kernel", "from", "module", "times", "us", "bytes", "flops", "workspace")
     sections.append(_table(columns, rows))
     lines = _by_line(facts)
     if lines:

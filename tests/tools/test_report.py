@@ -318,6 +318,23 @@ def test_profiled_steps_are_steps(device: tg.DeviceName, tmp_path: Path) -> None
     assert all(run.seconds is not None for run in report.facts.runs) and "ms a step" in str(report)
 
 
+def test_the_kernels_of_a_report_say_what_they_compute_and_cost() -> None:
+    training = compiled()
+    with training.profile() as profile:
+        training.step(**batch())
+    facts = training.report(profile=profile).facts
+    products = [run for run in facts.runs if any(stage.kind == "contraction" for stage in run.stages)]
+    (hidden,) = (run for run in products if any("tanh" in stage.ops for stage in run.stages))
+    assert hidden.module == "first" and {stage.module for stage in hidden.stages} == {"first", ""}
+    assert hidden.stages[0].extents == (*hidden.grid, 8) and hidden.stages[0].ops == ("mulf", "addf")
+    assert all(run.schedules and run.schedules[0].partition(",")[0] in ("loops", "packed") for run in facts.runs)
+    assert {run.module for run in products} == {"first", "second"}
+    memory, arithmetic = hidden.estimate
+    assert memory > 0 and arithmetic > 0
+    assert facts.peaks is not None and facts.peaks.bytes_per_second > 1e8 and facts.peaks.flops_per_second > 1e8
+    assert "GFLOP/s" in str(training.report(profile=profile)) and training.report().facts.peaks is None
+
+
 @pytest.mark.nightly
 def test_micro_batches_are_profiled_by_program() -> None:
     training = compiled(accumulate=2)

@@ -115,8 +115,21 @@ def test_every_view_draws(page: Page, reports: Path) -> None:
     page.wait_for_selector(".drawing[data-drawn=true]")
     page.locator(".drawing svg .mark-rect.role-mark.node path").nth(3).click(force=True)
     assert "Dispatch" in page.locator("#about h2").first.inner_text()
-    page.locator("#about button").first.click()
+    page.locator("#about button.place").first.click()
     assert page.locator(".code[aria-label='Python source'] .row.current").count() == 1
+
+
+def test_the_panel_of_a_kernel(page: Page, reports: Path) -> None:
+    opened(page, reports / "addition.html")
+    page.keyboard.press("5")
+    page.locator("#runs tr[data-run='10']").click()
+    panel = page.locator("#about")
+    assert "blocks." in panel.inner_text() and "contraction" in panel.inner_text()
+    assert "by the machine's model, not measured" in panel.inner_text()
+    opened(page, reports / "small.html")
+    page.keyboard.press("5")
+    page.locator("#runs tr[data-run='0']").click()
+    assert "of what this machine reaches" in panel.inner_text() and "GFLOP/s" in panel.inner_text()
 
 
 def test_the_passes_as_a_film(page: Page, reports: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tensorgrad.driver.compiling.cached_lowering import lower_for_device
 from tensorgrad.driver.compiling.dumping import Dump
 from tensorgrad.driver.compiling.lowering import Interface, Observers, lower, lower_tensors, rounding_kernels
+from tensorgrad.driver.compiling.peaks import peaks_of
 from tensorgrad.driver.compiling.recipe import (
     UNDECIDED,
     Choice,
@@ -156,4 +157,5 @@ def facts_of(compilation: Compilation, device: str, profile: Profile | None) -> 
     target = kernel_target(recipe)
     on_tensors = passes_on_tensors(recipe, choice, target)
     below = passes_below_tensors(recipe, choice, target)
-    return collect(recipe.traced, on_tensors, below, target, recipe.name, device, profile)
+    peaks = None if profile is None or recipe.device is None else peaks_of(recipe.device)
+    return collect(recipe.traced, on_tensors, below, target, recipe.name, device, profile, peaks=peaks)
