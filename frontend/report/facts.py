@@ -47,6 +47,31 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """A decision of a pass about a kernel and another one.
+
+    Attributes:
+        rule: The rule by which the first is merged into the other; "" if they stay apart.
+        kernel: The kind, ops and grid of the first; if they stay apart, it is what the other one reads.
+        place: Its line.
+        run: The dispatch that it became a part of; -1 if nothing of it is left.
+        other: The kind, ops and grid of the other one.
+        other_place: Its line.
+        other_run: The dispatch that it became a part of.
+        reason: Why they stay apart; "" if they don't.
+    """
+
+    rule: str
+    kernel: str
+    place: SourceLine
+    run: int
+    other: str
+    other_place: SourceLine
+    other_run: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class PassRun:
     """One run of a pass.
 
@@ -56,6 +81,7 @@ class PassRun:
         ops: The number of ops after it.
         kernels: The number of kernels after it.
         diff: What it changed, as a unified diff of the IR; empty if nothing.
+        decisions: What it decided about kernels, and why, if it tells.
     """
 
     name: str
@@ -63,6 +89,7 @@ class PassRun:
     ops: int
     kernels: int
     diff: str
+    decisions: tuple[Decision, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,16 @@ function valueRow(at) {
   return make("li", {}, `${value.name} ${value.type} `, make("span", { class: "faint" }, `${value.role}, ${bytes(value.bytes)}`));
 }
 
+/** What was merged into a dispatch, and what was not. */
+function fusion(run) {
+  const pass = facts.passes.findIndex((one) => one.decisions.length);
+  const mine = pass < 0 ? [] : facts.passes[pass].decisions.filter((one) => (one.rule ? one.other_run : one.run) === run);
+  if (!mine.length) return "";
+  const merged = mine.filter((one) => one.rule).length;
+  const text = [merged && `${merged} merges made it`, mine.length > merged && `apart from ${mine.length - merged} readers`].filter(Boolean).join(", ");
+  return make("button", { class: "place", onclick: () => go({ view: "passes", pass, run, shown: "all" }) }, text);
+}
+
 /** What is said of a dispatch. */
 function about(run) {
   if (run < 0) return [make("p", { class: "faint" }, "Choose a dispatch.")];
@@ -80,6 +90,7 @@ function about(run) {
     ["from", one.places.length ? one.places.map(buttonOfPlace) : one.label],
     ["computes", one.stages.length && make("ol", { class: "stages" }, ...one.stages.map(stageRow))],
     ["grid", one.stages.length && `${one.grid.join(" \u00d7 ") || "one point"}, as ${native ? `${count(one.workgroups[0])} tasks` : `${one.workgroups.join(" \u00d7 ")} workgroups`}${one.times > 1 ? `, ${count(one.times)} times a step` : ""}`],
+    ["fusion", fusion(run)],
     ["schedule", one.schedules.length && one.schedules.map((text) => make("code", { class: "schedule" }, text))],
     ["moves", [`${bytes(one.bytes)}, computes ${large(one.flops)}FLOP`, one.bytes ? `: ${signed(one.flops / one.bytes)} FLOP a byte` : ""]],
     ...costRows(one),

@@ -221,6 +221,25 @@ def test_the_passes_and_what_each_changed() -> None:
     assert [level.name for level in facts.levels] == ["traced", "tg", "buf", "cpu", "llvm"]
 
 
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_fusion_says_why_and_of_which_dispatches(device: tg.DeviceName) -> None:
+    facts = compiled(device).report().facts
+    (fuse,) = (one for one in facts.passes if one.decisions)
+    assert fuse.name.startswith("fuse")
+    numbers = range(len(facts.runs))
+    assert all(one.run in numbers and one.other_run in numbers for one in fuse.decisions)
+    place = hidden_line(facts)
+    merged = [one for one in fuse.decisions if one.rule]
+    apart = [one for one in fuse.decisions if not one.rule]
+    assert all(one.reason for one in apart) and not any(one.reason for one in merged)
+    assert any(one.rule == "epilogue" and "tanh" in one.kernel and one.place == place for one in merged)
+    for one in merged:  # what was merged is from a line of the dispatch
+        assert one.place == NOWHERE or one.place in facts.runs[one.other_run].places
+    for one in apart:  # a pair that stays apart is two dispatches, and the second one reads the first
+        first, second = facts.runs[one.run], facts.runs[one.other_run]
+        assert one.run != one.other_run and {*first.writes} & {*second.reads}
+
+
 def test_the_operations_of_a_product_are_counted() -> None:
     function = tg.jit(lambda a, b: a @ b, device="cpu")
     function(np.ones((16, 32), np.float32), np.ones((32, 64), np.float32))

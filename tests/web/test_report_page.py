@@ -142,6 +142,24 @@ def test_the_passes_as_a_film(page: Page, reports: Path) -> None:
     assert "pack-updates" in page.locator("#pass").inner_text()
 
 
+def test_the_decisions_of_fusion(page: Page, reports: Path) -> None:
+    opened(page, reports / "addition.html")
+    page.keyboard.press("2")
+    page.locator("tr[data-pass]:has-text('fuse')").first.click()
+    decisions = page.locator("#decisions")
+    assert "merges (" in decisions.inner_text() and not page.locator(".code").is_visible()
+    page.select_option("#which", label="What stays apart")
+    group = decisions.locator("details").first
+    group.locator("summary").click()
+    assert "not run in one kernel: " in group.inner_text()
+    group.locator("button", has_text="Dispatch").last.click()
+    assert "Dispatch" in page.locator("#about h2").first.inner_text()
+    page.locator("#about button", has_text="apart from").click()
+    assert decisions.locator("details[open]").count() == 1
+    page.select_option("#which", label="The diff")
+    assert page.locator(".code .row.inserted").count() > 10
+
+
 def test_dark_narrow_and_from_an_address(page: Page, reports: Path) -> None:
     opened(page, reports / "addition.html")
     page.keyboard.press("d")

@@ -122,7 +122,7 @@ class Fusion:
             for rule in chosen:
                 while rule(self):
                     changed = True
-        if explain.is_logged():
+        if explain.is_followed():
             self._explain()
         self._finish()
 

@@ -1,0 +1,94 @@
+"""What passes decided about kernels, traced to the dispatches that these became."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from xdsl.dialects.builtin import LocationAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from tensorgrad.dialects.locations import line_in
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.passes.buffers.fuse.explain import Decision as Fusion
+from tensorgrad.report.facts import NOWHERE, Decision, SourceLine
+from tensorgrad.report.flow import Flow
+from tensorgrad.report.locations import Sources
+
+INSIDE = ("inline", "recompute", "prologue")
+"""The rules that compute a kernel in another one, and perhaps in several; the others make one of two."""
+
+
+class Destinations:
+    """The dispatches that kernels became.
+
+    A kernel is known by the names of its results. Those that are no longer stored are computed where the kernels went
+    that theirs was merged into.
+
+    Args:
+        fusions: What was decided, in order.
+        flow: The dispatches and what they write.
+        named: The names of tensors by that of the value that they are in the IR.
+    """
+
+    def __init__(self, fusions: Iterable[Fusion], flow: Flow, named: Mapping[str, str]):
+        self._named = named
+        self._runs = {flow.values[number].name: run for run, use in enumerate(flow.uses) for number in use.writes}
+        self._next: dict[str, set[str]] = {}
+        for fusion in fusions:
+            if fusion.rule:
+                self._join(fusion.kernel.results, fusion.other.results)
+                if fusion.rule not in INSIDE:
+                    self._join(fusion.other.results, fusion.kernel.results)
+
+    def run(self, results: Sequence[str]) -> int:
+        """Returns the dispatch of a kernel, by the names of its results; -1 if there is none."""
+        seen, names = set(results), list(results)
+        for name in names:
+            run = self._runs.get(f"%{name}", self._runs.get(self._named.get(name, "")))
+            if run is not None:
+                return run
+            names += [other for other in sorted(self._next.get(name, ())) if other not in seen]
+            seen.update(names)
+        return -1
+
+    def _join(self, names: Sequence[str], others: Sequence[str]) -> None:
+        for name in names:
+            self._next.setdefault(name, set()).update(others)
+
+
+def decisions_of(fusions: Sequence[Fusion], destinations: Destinations, sources: Sources) -> tuple[Decision, ...]:
+    """Returns what fusion decided, in order.
+
+    Args:
+        fusions: Its decisions.
+        destinations: The dispatches that kernels became.
+        sources: The files of the user's program.
+    """
+    return tuple(
+        Decision(
+            fusion.rule,
+            fusion.kernel.text,
+            _place(fusion.kernel.location, sources),
+            destinations.run(fusion.kernel.results),
+            fusion.other.text,
+            _place(fusion.other.location, sources),
+            destinations.run(fusion.other.results),
+            fusion.reason,
+        )
+        for fusion in fusions
+    )
+
+
+def names_of_results(module: ModuleOp) -> dict[str, str]:
+    """Returns the names of the tensors that a module of buffers writes, by that of the argument that each is."""
+    return {
+        str(argument.name_hint): slot.name
+        for function in module.ops
+        if isinstance(function, FuncOp) and function.body.blocks
+        for argument, slot in zip(function.args, arguments_of(function), strict=True)
+    }
+
+
+def _place(location: LocationAttr, sources: Sources) -> SourceLine:
+    line = line_in(location)
+    return NOWHERE if line is None else sources.place(line.filename.data, line.line.data)
