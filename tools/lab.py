@@ -18,7 +18,7 @@ from tensorgrad.tools.printing import plain, print_json
 ORDER = ("levels", "passes", "schedules", "training", "derivatives", "bugs", "memory")
 """The chapters, in the order in which they are read."""
 
-NEEDED = {"marimo": "marimo", "igraph": "igraph", "vl-convert-python": "vl_convert"}
+NEEDED = {"marimo": "marimo", "vl-convert-python": "vl_convert"}
 """The packages of the extra `lab`, and a module of each."""
 
 

@@ -5,207 +5,23 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from tensorgrad.report.facts import Facts
-from tensorgrad.report.graph import GraphLayout, graph_of, laid_out
 
 Spec: TypeAlias = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega/v6.json"
 """The schema of Vega's language, with its version."""
 
-ACROSS, DOWN = 190, 90
-"""The initial spacing of nodes in the data flow, in pixels."""
-
-ROLES = {"dispatch": "#4c78a8", "copy": "#9d755d", "input": "#54a24b", "output": "#e45756"}
-"""The colours of nodes."""
-
-MOVED: list[Spec] = [
-    {
-        "name": "width",
-        "init": "containerSize()[0]",
-        "on": [{"events": "window:resize", "update": "containerSize()[0]"}],
-    },
-    {
-        "name": "down",
-        "value": None,
-        "on": [
-            {"events": "pointerdown[!event.item || event.item.mark.name != 'node']", "update": "xy()"},
-            {"events": "window:pointerup", "update": "null"},
-        ],
-    },
-    {"name": "from", "value": [0, 0], "on": [{"events": {"signal": "down"}, "update": "middle"}]},
-    {
-        "name": "middle",
-        "init": "[focus[0], focus[1]]",
-        "on": [
-            {
-                "events": "[pointerdown, window:pointerup] > window:pointermove!",
-                "update": "down ? [from[0] - (x() - down[0]) / zoom, from[1] - (y() - down[1]) / zoom] : middle",
-            },
-            {"events": {"signal": "shift"}, "update": "[middle[0] + shift[0] / zoom, middle[1] + shift[1] / zoom]"},
-            {"events": {"signal": "reset"}, "update": "[focus[0], focus[1]]"},
-        ],
-    },
-    {
-        "name": "zoom",
-        "init": "start",
-        "on": [
-            {
-                "events": {"type": "wheel", "consume": True},
-                "update": "clamp(zoom * pow(1.001, -event.deltaY * pow(16, event.deltaMode)), 0.02, 4)",
-            },
-            {"events": {"signal": "scale"}, "update": "clamp(zoom * scale[0], 0.02, 4)"},
-            {"events": {"signal": "reset"}, "update": "start"},
-        ],
-    },
-    {"name": "shift", "value": [0, 0]},
-    {"name": "scale", "value": [1]},
-    {"name": "reset", "value": 0},
-]
-"""Signals for panning and zooming a picture: by pointer and wheel, and by `shift`, `scale` and `reset`."""
-
-
-def data_flow(facts: Facts) -> Spec:
-    """Returns the data flow between dispatches: boxes, and edges whose width grows with the buffer's size.
-
-    Raises:
-        ImportError: The package igraph is not installed.
-    """
-    nodes, edges = graph_of(facts)
-    layout = laid_out(len(nodes), edges)
-    boxes = [
-        {
-            "node": number,
-            "run": node.run,
-            "name": node.name,
-            "label": node.label,
-            "role": node.role,
-            "x": x * ACROSS,
-            "y": y * DOWN,
-        }
-        for number, (node, (x, y)) in enumerate(zip(nodes, layout.places, strict=True))
-    ]
-    points = [
-        {
-            "edge": number,
-            "x": x * ACROSS,
-            "y": y * DOWN,
-            "bytes": facts.values[edge.value].bytes,
-            "what": _named(facts, edge.value),
-        }
-        for number, (edge, bends) in enumerate(zip(edges, layout.bends, strict=True))
-        for x, y in bends
-    ]
-    return {
-        "$schema": SCHEMA,
-        "description": f"The {len(facts.runs)} dispatches of {facts.name} and the buffers between them",
-        "height": 620,
-        "padding": 0,
-        "signals": [
-            *_focus(layout),
-            *MOVED,
-            {"name": "chosen", "value": -1, "on": [{"events": "@node:click", "update": "datum.run"}]},
-        ],
-        "data": [
-            {"name": "nodes", "values": boxes},
-            {"name": "points", "values": points},
-        ],
-        "marks": _flow_marks(),
-    }
-
-
-def _flow_marks() -> list[Spec]:
-    """Returns the marks of the data flow: edges, boxes and their texts."""
-    return [
-        {
-            "type": "group",
-            "from": {"facet": {"name": "path", "data": "points", "groupby": "edge"}},
-            "marks": [
-                {
-                    "type": "line",
-                    "from": {"data": "path"},
-                    "encode": {
-                        "enter": {
-                            "interpolate": {"value": "monotone"},
-                            "orient": {"value": "vertical"},
-                            "stroke": {"value": "#888"},
-                            "strokeOpacity": {"value": 0.45},
-                            "tooltip": {"signal": "datum.what"},
-                        },
-                        "update": {
-                            **_moved("x", "y"),
-                            "strokeWidth": {"signal": "max(1, zoom * 0.9 * log(2 + datum.bytes / 4096))"},
-                        },
-                        "hover": {"strokeOpacity": {"value": 1}},
-                    },
-                }
-            ],
-        },
-        {
-            "name": "node",
-            "type": "rect",
-            "from": {"data": "nodes"},
-            "encode": {
-                "enter": {
-                    "cornerRadius": {"value": 5},
-                    "fill": {"signal": f"{ROLES!r}[datum.role]".replace("'", '"')},
-                    "cursor": {"value": "pointer"},
-                    "tooltip": {"signal": "datum.name + ' ' + datum.label"},
-                },
-                "update": {
-                    "xc": {"signal": "width / 2 + zoom * (datum.x - middle[0])"},
-                    "yc": {"signal": "height / 2 + zoom * (datum.y - middle[1])"},
-                    "width": {"signal": f"zoom * {ACROSS - 30}"},
-                    "height": {"signal": "zoom * 40"},
-                    "stroke": {"signal": "datum.run >= 0 && datum.run == chosen ? 'orange' : null"},
-                    "strokeWidth": {"value": 3},
-                },
-            },
-        },
-        _text("datum.name", 11, -7),
-        _text("datum.label", 9, 9),
-    ]
+WIDTH: Spec = {
+    "name": "width",
+    "init": "containerSize()[0]",
+    "on": [{"events": "window:resize", "update": "containerSize()[0]"}],
+}
+"""The signal of a picture's width: that of the page."""
 
 
 def _named(facts: Facts, number: int) -> str:
     value = facts.values[number]
     return f"{value.name}: {value.type}, {value.bytes} bytes"
-
-
-def _focus(layout: GraphLayout) -> list[Spec]:
-    """Returns the signals of the initial view: the whole picture if it is legible, else its top."""
-    xs = [x * ACROSS for points in (layout.places, *layout.bends) for x, _ in points] or [0.0]
-    ys = [y * DOWN for _, y in layout.places] or [0.0]
-    wide = max(xs) - min(xs) + ACROSS
-    return [
-        {"name": "start", "init": f"clamp(containerSize()[0] / {wide}, 0.35, 1)"},
-        {"name": "focus", "init": f"[{(min(xs) + max(xs)) / 2}, {min(ys) - 40} + 310 / start]"},
-    ]
-
-
-def _moved(x: str, y: str) -> Spec:
-    return {
-        "x": {"signal": f"width / 2 + zoom * (datum.{x} - middle[0])"},
-        "y": {"signal": f"height / 2 + zoom * (datum.{y} - middle[1])"},
-    }
-
-
-def _text(field: str, size: int, below: int) -> Spec:
-    return {
-        "type": "text",
-        "interactive": False,
-        "from": {"data": "nodes"},
-        "encode": {
-            "enter": {"align": {"value": "center"}, "baseline": {"value": "middle"}, "fill": {"value": "white"}},
-            "update": {
-                "x": {"signal": "width / 2 + zoom * (datum.x - middle[0])"},
-                "y": {"signal": f"height / 2 + zoom * (datum.y - middle[1] + {below})"},
-                "text": {"signal": field},
-                "limit": {"signal": f"zoom * {ACROSS - 36}"},
-                "fontSize": {"signal": f"zoom * {size}"},
-                "opacity": {"signal": "zoom > 0.3 ? 1 : 0"},
-            },
-        },
-    }
 
 
 LIVES: list[Spec] = [
@@ -270,7 +86,7 @@ def memory(facts: Facts) -> Spec:
         "height": 380,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "signals": [
-            MOVED[0],
+            WIDTH,
             {"name": "chosen", "value": -1, "on": [{"events": "@life:click", "update": "datum.first"}]},
         ],
         "data": [{"name": "lives", "values": lives}, {"name": "live", "values": steps}],
@@ -323,7 +139,7 @@ def costs(facts: Facts) -> Spec:
         "description": f"What the dispatches of {facts.name} take",
         "height": 18 * max(1, len(rows)),
         "autosize": {"type": "fit-x", "contains": "padding"},
-        "signals": [MOVED[0], {"name": "chosen", "value": -1, "on": [{"events": "@bar:click", "update": "datum.run"}]}],
+        "signals": [WIDTH, {"name": "chosen", "value": -1, "on": [{"events": "@bar:click", "update": "datum.run"}]}],
         "data": [{"name": "rows", "values": rows}],
         "scales": [
             {"name": "x", "domain": {"data": "rows", "field": "cost"}, "range": "width", "zero": True, "nice": True},

@@ -1,16 +1,10 @@
-"""The dispatches of a step as a graph, laid out in layers."""
+"""The dispatches of a step as a graph."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tensorgrad.report.facts import Facts, PlannedStep
-
-NEAR = 2
-"""The most layers that an edge may span to influence the placement of nodes."""
 
 ENDS = ("input", "output")
 """The roles of values that are nodes of their own."""
@@ -46,19 +40,6 @@ class Edge:
     source: int
     target: int
     value: int
-
-
-@dataclass(frozen=True)
-class GraphLayout:
-    """The positions of everything, in units of one layer downwards and one node to the right.
-
-    Attributes:
-        places: The center of each node.
-        bends: The points of each edge, its ends included.
-    """
-
-    places: tuple[tuple[float, float], ...]
-    bends: tuple[tuple[tuple[float, float], ...], ...]
 
 
 def graph_of(facts: Facts) -> tuple[list[GraphNode], list[Edge]]:
@@ -98,61 +79,3 @@ def _excludes(facts: Facts, run: PlannedStep, node: int) -> bool:
 def _ends(facts: Facts) -> list[int]:
     used = {number for run in facts.runs for number in (*run.reads, *run.writes)}
     return [number for number, value in enumerate(facts.values) if value.role in ENDS and number in used]
-
-
-def laid_out(count: int, edges: Sequence[Edge]) -> GraphLayout:
-    """Returns a layout of nodes and edges: in layers, with few crossings (Sugiyama, Tagawa, Toda, 1981).
-
-    Values that the forward pass saves for the backward pass cross many layers. Such edges don't influence the placement
-    of nodes: each with a column of its own, they would make the picture as wide as a step is long.
-
-    Args:
-        count: The number of nodes.
-        edges: Between them, each from a node that runs earlier.
-
-    Raises:
-        ImportError: The package igraph is not installed.
-    """
-    from igraph import Graph
-
-    if not count:
-        return GraphLayout((), ())
-    layers = _layers(count, edges)
-    near = [edge for edge in edges if layers[edge.target] - layers[edge.source] <= NEAR]
-    graph = Graph(count, [(edge.source, edge.target) for edge in near], directed=True)
-    layout: Any = graph.layout_sugiyama(layers=layers)
-    places: list[tuple[float, float]] = [(float(x), float(y)) for x, y in layout.coords]
-    routes = {
-        edge: [(float(x), float(y)) for x, y in points] for edge, points in zip(near, layout.edge_routing, strict=True)
-    }
-    for edge in edges:
-        if edge not in routes:
-            routes[edge] = _beside(places[edge.source], places[edge.target])
-    return GraphLayout(
-        tuple(places),
-        tuple((places[edge.source], *routes[edge], places[edge.target]) for edge in edges),
-    )
-
-
-def _beside(source: tuple[float, float], target: tuple[float, float]) -> list[tuple[float, float]]:
-    """Returns the bends of an edge that passes other nodes on their left, the further out the longer it is."""
-    (x, top), (other, bottom) = source, target
-    out = min(x, other) - 0.45 - 0.35 * math.sqrt(bottom - top)
-    return [(out, top + 1.0), (out, bottom - 1.0)]
-
-
-def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
-    """Returns the layer of each node: below all that it reads from, and inputs just above their first reader."""
-    above: list[list[int]] = [[] for _ in range(count)]
-    below: list[list[int]] = [[] for _ in range(count)]
-    for edge in edges:
-        above[edge.target].append(edge.source)
-        below[edge.source].append(edge.target)
-    sources = [node for node in range(count) if not above[node]]
-    others = [node for node in range(count) if above[node]]
-    layers = [0] * count
-    for node in others:  # Dispatches are in execution order, followed by outputs.
-        layers[node] = 1 + max(layers[other] for other in above[node])
-    for node in sources:
-        layers[node] = max(0, min((layers[other] for other in below[node]), default=1) - 1)
-    return layers

@@ -1,7 +1,7 @@
 /* The data of the page, and its panes of lines. `state` says what is shown; `show` draws it. */
 
 const CHUNK = 120; // Lines that a browser lays out together, once they are seen.
-const state = { view: "code", file: 0, level: 0, kernel: -1, place: null, run: -1, pass: 0, shown: "all", sort: ["number", 1] };
+const state = { view: "code", file: 0, level: 0, kernel: -1, place: null, run: -1, pass: 0, shown: "all", coloring: "role", sort: ["number", 1] };
 let data, facts, cleanUp = [];
 
 const $ = (selector, root = document) => root.querySelector(selector);

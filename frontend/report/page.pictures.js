@@ -17,10 +17,9 @@ async function draw(holder, spec, chosen) {
   holder.append(tip);
   made.view.addSignalListener("chosen", (_, number) => chosen(number));
   cleanUp.push(() => made.finalize());
-  return made.view;
 }
 
-async function pictured(section, spec, tools = () => []) {
+async function pictured(section, spec, note = "") {
   section.classList.add("columns", "drawn");
   const holder = make("div", { class: "drawing", tabindex: 0 });
   const side = make("div", { class: "pane", id: "about" });
@@ -28,32 +27,13 @@ async function pictured(section, spec, tools = () => []) {
   const bar = make("div", { class: "bar" });
   section.append(make("div", { class: "pane" }, bar, holder), side);
   tell(state.run);
-  bar.append(...tools(await draw(holder, spec, tell), holder));
+  bar.append(make("span", { class: "note" }, note));
+  await draw(holder, spec, tell);
   holder.dataset.drawn = "true";
 }
 
-function flowView(section) {
-  pictured(section, data.drawings.flow, (view, holder) => {
-    const move = (x, y) => view.signal("shift", [x, y]).runAsync();
-    const zoom = (by) => view.signal("scale", [by]).runAsync();
-    holder.addEventListener("keydown", (event) => {
-      const moves = { ArrowLeft: [-80, 0], ArrowRight: [80, 0], ArrowUp: [0, -80], ArrowDown: [0, 80] };
-      if (moves[event.key]) { move(...moves[event.key]); event.preventDefault(); }
-      if (event.key === "+") zoom(1.25);
-      if (event.key === "-") zoom(0.8);
-    });
-    return [
-      make("button", { onclick: () => zoom(1.25), "aria-label": "Larger" }, "+"),
-      make("button", { onclick: () => zoom(0.8), "aria-label": "Smaller" }, "\u2212"),
-      make("button", { onclick: () => view.signal("reset", Date.now()).runAsync() }, "Reset"),
-      make("span", { class: "note" }, "Boxes are dispatches, edges are buffers, as wide as they are large. Drag to move, turn the wheel to zoom."),
-    ];
-  });
-}
 function memoryView(section) {
-  pictured(section, data.drawings.memory, () => [
-    make("span", { class: "note" }, "Each box is a buffer of the workspace: its bytes, from the dispatch that writes it to the last that reads it. The line is how much is in use."),
-  ]);
+  pictured(section, data.drawings.memory, "Each box is a buffer of the workspace: its bytes, from the dispatch that writes it to the last that reads it. The line is how much is in use.");
   const rows = Object.entries(facts.arenas).map(([name, size]) => make("tr", {}, make("td", {}, name), make("td", { class: "number" }, bytes(size))));
   $(".pane", section).append(make("h2", {}, "All allocations"), make("table", {}, ...rows));
 }

@@ -6,18 +6,21 @@ import base64
 import gzip
 import html
 import json
+from dataclasses import asdict, astuple
 from importlib.resources import files
 from typing import Any
 
 from tensorgrad.errors import OptionError
 from tensorgrad.report.compare import Comparison, compared
+from tensorgrad.report.drawings import costs, memory
 from tensorgrad.report.facts import Facts, SourceLine
+from tensorgrad.report.graph import graph_of
 from tensorgrad.report.text import summary_of
 
-SCRIPTS = ("page.base.js", "page.code.js", "page.passes.js", "page.panel.js", "page.pictures.js", "page.js")
+SCRIPTS = tuple(f"page.{part}.js" for part in ("base", "code", "passes", "panel", "flow", "pictures", "start"))
 """The parts of the page's script, in order."""
 
-NEEDED = "a page needs the packages igraph and vl-convert-python: pip install igraph vl-convert-python"
+NEEDED = "a page needs the package vl-convert-python: pip install vl-convert-python"
 
 
 def page_of(facts: Facts, other: Facts | None = None) -> str:
@@ -28,21 +31,19 @@ def page_of(facts: Facts, other: Facts | None = None) -> str:
         other: The data of a second program to compare with.
 
     Raises:
-        OptionError: The packages that draw are not installed; says which.
+        OptionError: The package that draws is not installed; says which.
     """
     try:
         import vl_convert
 
-        from tensorgrad.report.drawings import costs, data_flow, memory
         from tensorgrad.report.highlight import Highlighter
-
-        drawings = {"flow": data_flow(facts), "memory": memory(facts), "costs": costs(facts)}
     except ImportError as error:
         raise OptionError(f"{NEEDED} ({error})") from error
-    marked = Highlighter()
+    marked, (nodes, edges) = Highlighter(), graph_of(facts)
     data: dict[str, Any] = {
         "facts": _marked(facts, marked),
-        "drawings": drawings,
+        "drawings": {"memory": memory(facts), "costs": costs(facts)},
+        "graph": {"nodes": [asdict(node) for node in nodes], "edges": [astuple(edge) for edge in edges]},
         "comparison": None if other is None else _compared(compared(facts, other), marked),
     }
     packed = base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)).decode()

@@ -89,7 +89,6 @@ OPTIONAL = (
     "torch",
     "safetensors",
     "jax",
-    "igraph",
     "mpi4py",
     "vl_convert",
 )

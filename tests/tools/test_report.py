@@ -16,7 +16,7 @@ from tensorgrad.driver.handles.profiling import TRACKS
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.report.collect import facts_of_program
 from tensorgrad.report.facts import NOWHERE, Facts
-from tensorgrad.report.graph import Edge, graph_of, laid_out
+from tensorgrad.report.graph import Edge, graph_of
 from tensorgrad.report.locations import Sources, printed
 from tensorgrad.runtime.profile import costs_of
 from tensorgrad.runtime.program import DISPATCH_COSTS, Dispatch
@@ -264,17 +264,6 @@ def test_the_graph_has_what_dispatches_pass_on() -> None:
         source, target = nodes[edge.source], nodes[edge.target]
         assert source.role == "input" or edge.value in facts.runs[source.run].writes
         assert target.role == "output" or edge.value in facts.runs[target.run].reads
-    layout = laid_out(len(nodes), edges)
-    for edge, points in zip(edges, layout.bends, strict=True):
-        assert points[0] == layout.places[edge.source] and points[-1] == layout.places[edge.target]
-        assert [y for _, y in points] == sorted(y for _, y in points)
-
-
-def test_a_layout_of_nothing_and_of_long_edges() -> None:
-    assert laid_out(0, []).places == ()
-    chain = [Edge(number, number + 1, 0) for number in range(9)]
-    layout = laid_out(10, [*chain, Edge(0, 9, 1)])
-    assert len({x for x, _ in layout.places}) == 1 and layout.bends[-1][1][0] < layout.places[0][0]
 
 
 @pytest.mark.nightly
@@ -289,7 +278,7 @@ def test_a_page_needs_nothing_else(tmp_path: Path) -> None:
 
 def test_a_page_without_the_packages_that_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
-    with pytest.raises(OptionError, match=r"pip install igraph vl-convert-python"):
+    with pytest.raises(OptionError, match=r"pip install vl-convert-python"):
         compiled().report().page()
 
 

@@ -113,10 +113,37 @@ def test_every_view_draws(page: Page, reports: Path) -> None:
             assert page.locator(".drawing svg path").count() > 10
     page.keyboard.press("3")
     page.wait_for_selector(".drawing[data-drawn=true]")
-    page.locator(".drawing svg .mark-rect.role-mark.node path").nth(3).click(force=True)
+    page.locator(".drawing svg .box[data-group][data-run]").first.click()
+    page.locator(".drawing svg .box.dispatch").first.click()
     assert "Dispatch" in page.locator("#about h2").first.inner_text()
     page.locator("#about button.place").first.click()
     assert page.locator(".code[aria-label='Python source'] .row.current").count() == 1
+
+
+def test_the_data_flow_by_module(page: Page, reports: Path) -> None:
+    opened(page, reports / "addition.html")
+    page.keyboard.press("3")
+    boxes = page.locator(".drawing svg .box")
+    module = page.locator("#modules button[data-module='blocks.0']")
+    assert module.get_attribute("aria-expanded") == "true" and 10 < boxes.count() < 60
+    page.locator("button:has-text('Close all')").click()
+    # A closed module is a box of the loss and one of its derivative, so that no edge leads back.
+    blocks = page.locator(".drawing svg .box[data-group='blocks']")
+    assert blocks.count() == 2 and boxes.count() < 30
+    heights = page.evaluate(
+        "[...document.querySelectorAll('.flows path')].map((path) => [path.getPointAtLength(0).y,"
+        " path.getPointAtLength(path.getTotalLength()).y])"
+    )
+    assert heights and all(top < bottom for top, bottom in heights)
+    blocks.first.click()
+    assert page.locator(".drawing svg .box[data-group='blocks.0']").count() == 2
+    page.select_option("#coloring", value="bytes")
+    assert page.locator(".drawing svg .box.heat").count() > 10
+    assert "MB" in str(page.locator(".drawing svg .box[data-group='blocks.0'] text").nth(1).text_content())
+    page.locator("button:has-text('Open all')").click()
+    dispatches = page.locator(".drawing svg .box[data-run]").count()
+    page.keyboard.press("5")
+    assert dispatches == page.locator("#runs tbody tr").count()
 
 
 def test_the_panel_of_a_kernel(page: Page, reports: Path) -> None:

@@ -31,14 +31,15 @@ const views = () => VIEWS.filter(([name]) => name !== "comparison" || data.compa
 
 /** Keeps in the address what is shown, so that it can be passed on. */
 function remember() {
-  const { view, file, level, kernel, place, run, pass } = state;
-  history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify({ view, file, level, kernel, place, run, pass }))}`);
+  const { view, file, level, kernel, place, run, pass, coloring } = state;
+  history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify({ view, file, level, kernel, place, run, pass, coloring }))}`);
 }
 
 function recalled() {
   try {
     const found = JSON.parse(decodeURIComponent(location.hash.slice(1)));
     for (const name of ["file", "level", "kernel", "run", "pass"]) if (Number.isInteger(found[name])) state[name] = found[name];
+    if (Object.hasOwn(COLORINGS, found.coloring)) state.coloring = found.coloring;
     if (views().some(([name]) => name === found.view)) state.view = found.view;
     if (Array.isArray(found.place) && facts.files[found.place[0]]) state.place = found.place;
     if (!facts.kernels[state.kernel]) state.kernel = -1;
