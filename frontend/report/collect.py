@@ -65,6 +65,7 @@ def collect(
     profile: Profile | None = None,
     folder: Path | None = None,
     peaks: Peaks | None = None,
+    script: str = "",
 ) -> Facts:
     """Returns the data of a report about a function.
 
@@ -78,11 +79,14 @@ def collect(
         profile: What its dispatches take, where that was measured.
         folder: What relative paths of its source are relative to, before the current folder.
         peaks: What kernels reach on the device at best, where that was measured.
+        script: The file of the program that compiles it, if it is known.
 
     Raises:
         ProgramError: A pass rejects the program.
     """
-    return _Collector(traced, target, folder).run(on_tensors, below, name, device, profile, peaks)
+    collector = _Collector(traced, target, folder)
+    facts = collector.run(on_tensors, below, name, device, profile)
+    return replace(facts, peaks=peaks, script=collector.sources.path(script) if script else "")
 
 
 class _Collector:
@@ -91,7 +95,7 @@ class _Collector:
     def __init__(self, traced: ModuleOp, target: Target, folder: Path | None):
         self._module = traced.clone()
         self._target = target
-        self._sources = Sources(folder)
+        self.sources = Sources(folder)
         self._levels: list[Level] = []
         self._passes: list[PassRun] = []
         self._fusions: list[list[Fusion]] = []
@@ -107,7 +111,6 @@ class _Collector:
         name: str,
         device: str,
         profile: Profile | None,
-        peaks: Peaks | None,
     ) -> Facts:
         """Runs the passes; returns the recorded data."""
         self._text = self._named.lines(self._module)
@@ -119,7 +122,7 @@ class _Collector:
                 self._level("tg")
             if number == lowering:
                 self._level("buf")
-                self._flow = flow_of(self._module, self._sources)
+                self._flow = flow_of(self._module, self.sources)
             self._apply(passes, number)
             if number == lowering and self._target.native:
                 self._level("cpu")
@@ -134,10 +137,10 @@ class _Collector:
             device,
             versions(),
             dict(program.statistics),
-            self._sources.files(),
+            self.sources.files(),
             tuple(self._levels),
             tuple(
-                replace(run, decisions=decisions_of(fusions, destinations, self._sources))
+                replace(run, decisions=decisions_of(fusions, destinations, self.sources))
                 for run, fusions in zip(self._passes, self._fusions, strict=True)
             ),
             kernels,
@@ -145,7 +148,6 @@ class _Collector:
             tuple(self._flow.values),
             _arenas(program),
             None if profile is None else profile.step_seconds,
-            peaks,
         )
 
     def _apply(self, passes: Sequence[ModulePass], number: int) -> None:
@@ -169,7 +171,7 @@ class _Collector:
         )
 
     def _level(self, name: str) -> None:
-        text, places = printed(self._module, self._sources)
+        text, places = printed(self._module, self.sources)
         lines = text.splitlines()
         if len(lines) > MOST_LINES:
             lines = [*lines[:MOST_LINES], f"// {len(lines) - MOST_LINES} lines more; TG_DUMP writes all"]
@@ -178,8 +180,8 @@ class _Collector:
     def _code(self, kernel: Kernel) -> KernelCode:
         op = next(op for op in self._module.ops if _symbol(op) == kernel.entry)
         made_of = emit_llvm.line_origins(op) if isinstance(op, llvm.FuncOp) else self._shader_origins(op)
-        lines = tuple(map(self._sources.places_of, made_of))
-        return KernelCode(kernel.entry, kernel.language, kernel.code, self._sources.places(op), lines)
+        lines = tuple(map(self.sources.places_of, made_of))
+        return KernelCode(kernel.entry, kernel.language, kernel.code, self.sources.places(op), lines)
 
     def _shader_origins(self, op: Operation) -> Sequence[Sequence[Operation]]:
         assert isinstance(op, wgsl.KernelOp)

@@ -243,6 +243,7 @@ class Facts:
         arenas: The size of each allocation, by name.
         step_seconds: The time of a step with every kernel measured, which is slower than other steps; or None.
         peaks: The bytes and the operations per second that kernels reach on the device, if measured: its roofline.
+        script: The program that compiled it, as in labels, if it is a file; `tg replay` runs it.
     """
 
     name: str
@@ -258,6 +259,7 @@ class Facts:
     arenas: Mapping[str, int] = field(default_factory=dict[str, int])
     step_seconds: float | None = None
     peaks: Peaks | None = None
+    script: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns everything in the form of JSON."""

@@ -59,7 +59,11 @@ class Sources:
 
     def files(self) -> tuple[SourceFile, ...]:
         """Returns the files by their numbers; of those that can't be read the text is empty."""
-        return tuple(SourceFile(self._path(file), self._text(file)) for file in self._numbers)
+        return tuple(SourceFile(self.path(file), self._text(file)) for file in self._numbers)
+
+    def path(self, file: str) -> str:
+        """Returns a file's path as in labels, without the folders above the working directory."""
+        return self._label(file, 1).rpartition(":")[0]
 
     def _text(self, file: str) -> str:
         """Returns a file's text, that of a notebook's cell too; nothing if it can't be read, or is too long.
@@ -71,9 +75,6 @@ class Sources:
             file = next((str(path) for path in folders if path.is_file()), "")
         text = "".join(linecache.getlines(file)) if file else ""
         return text if len(text) <= MOST_SOURCE else ""
-
-    def _path(self, file: str) -> str:
-        return self._label(file, 1).rpartition(":")[0]
 
     def _label(self, file: str, line: int) -> str:
         return label_of(FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0)), self._here)

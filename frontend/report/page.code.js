@@ -3,9 +3,9 @@
 /** What the right pane shows: a level, or a kernel's code. */
 function target() {
   const shown = state.kernel >= 0 ? facts.kernels[state.kernel] : facts.levels[state.level];
-  if (!shown) return { html: "", lines: () => [], at: () => [] };
+  if (!shown) return { owner: { html: "" }, html: "", lines: () => [], at: () => [] };
   const { places, lines } = shown.links;
-  return { html: shown.html, lines: (place) => lines.get(key(place)) ?? [], at: (line) => places[line] ?? [] };
+  return { owner: shown, html: shown.html, lines: (place) => lines.get(key(place)) ?? [], at: (line) => places[line] ?? [] };
 }
 
 function codeView(section) {
@@ -19,6 +19,7 @@ function codeView(section) {
   });
   const kernels = make("span", { class: "bar", id: "kernels" });
   const note = make("span", { class: "note", id: "note", role: "status" });
+  const line = make("div", { class: "line", id: "line" });
   const files = make(
     "select",
     { id: "files", "aria-label": "File", onchange: (event) => { state.file = Number(event.target.value); show(); } },
@@ -43,12 +44,13 @@ function codeView(section) {
       make("option", { value: `kernel:${at}`, selected: at === state.kernel }, `kernel ${kernel.name} (${kernel.language})`)),
   );
   section.append(
-    make("div", { class: "pane" }, make("div", { class: "bar" }, files, note), left),
+    make("div", { class: "pane" }, make("div", { class: "bar" }, files, note), left, line),
     make("div", { class: "pane" }, make("div", { class: "bar" }, levels, kernels), right),
   );
   const file = facts.files[state.file];
   const computed = new Set(facts.levels.flatMap((level) => [...level.links.lines.keys()]));
   fill(left, file ? file.html || "the source can't be read, or is longer than a report holds" : "no source is known", (line) => (computed.has(`${state.file}:${line + 1}`) ? "linked" : ""));
+  lightsUp(right, shown.owner);
   fill(right, shown.html, (line) => (shown.at(line).length ? "linked" : ""));
 
   /** Shows what became of a line, and where it is from. */
@@ -64,6 +66,7 @@ function codeView(section) {
     kernels.replaceChildren();
     if (!place) return;
     const lines = shown.lines(place);
+    line.replaceChildren(...aboutLine(place));
     // A line of a kernel may be made of several lines of Python.
     const from = state.chosenLine === undefined ? [place] : [place, ...shown.at(state.chosenLine)];
     mark(left, from.filter(([file]) => file === state.file).map(([, line]) => line - 1), state.file === place[0] ? place[1] - 1 : -1);
@@ -88,4 +91,35 @@ function codeView(section) {
     const next = by > 0 ? lines.find((line) => line > now) ?? lines[0] : lines.findLast((line) => line < now) ?? lines.at(-1);
     mark(right, lines, next);
   };
+}
+
+/* The values of a line: how to have them printed, and those of a file that `tg replay --json` has written. */
+
+/** Whether a line of a replay, by its whole path, is a line of the source. */
+const isOf = (named, place) => named.replaceAll("\\", "/").endsWith(`/${nameOf(place)}`) || named === nameOf(place);
+
+/** What is said of a line: the command that prints its values, and the values if they have been opened. */
+function aboutLine(place) {
+  const command = `tg replay ${facts.script || "FILE.py"} --batch BATCH.npz --at ${nameOf(place)}`;
+  const open = make("input", { type: "file", id: "replay", accept: ".json", hidden: "", onchange: async () => {
+    try {
+      state.values = JSON.parse(await open.files[0].text()).values ?? [];
+    } catch (error) {
+      state.values = [];
+      $("#note").textContent = `${open.files[0].name} is not what tg replay --json prints: ${error.message}`;
+    }
+    show();
+  } });
+  const pick = make("button", { class: "place", title: "A file that tg replay --json has printed", onclick: () => open.click() }, "Open values");
+  const rows = [make("p", {}, "Its values: ", make("code", {}, command), " ", pick, open)];
+  if (!state.values) return rows;
+  const mine = state.values.filter((value) => isOf(value.line, place));
+  const cells = (value) => [value.op, value.phase, value.module, `${value.dtype}[${value.shape.join(", ")}]`, value.least, value.mean, value.most, value.nans + value.infinities || ""];
+  const shown = (cell) => (typeof cell === "number" ? String(Number(cell.toPrecision(4))) : String(cell ?? ""));
+  if (mine.length) {
+    rows.push(make("table", { id: "values", class: "wide" },
+      make("thead", {}, make("tr", {}, ...["op", "phase", "module", "type", "least", "mean", "most", "not finite"].map((name, at) => make("th", { class: at > 3 ? "number" : null }, name)))),
+      make("tbody", {}, ...mine.map((value) => make("tr", {}, ...cells(value).map((cell, at) => make("td", { class: at > 3 ? "number" : null }, shown(cell))))))));
+  } else rows.push(make("p", { class: "faint" }, `None of the ${count(state.values.length)} values in the file is of this line.`));
+  return rows;
 }

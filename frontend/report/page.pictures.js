@@ -24,10 +24,8 @@ async function pictured(section, spec, note = "") {
   const holder = make("div", { class: "drawing", tabindex: 0 });
   const side = make("div", { class: "pane", id: "about" });
   const tell = (run) => { state.run = run; side.replaceChildren(...about(run).filter(Boolean)); remember(); };
-  const bar = make("div", { class: "bar" });
-  section.append(make("div", { class: "pane" }, bar, holder), side);
+  section.append(make("div", { class: "pane" }, note ? make("p", { class: "faint" }, note) : null, holder), side);
   tell(state.run);
-  bar.append(make("span", { class: "note" }, note));
   await draw(holder, spec, tell);
   holder.dataset.drawn = "true";
 }
@@ -65,7 +63,7 @@ function kernelsView(section) {
   const isTimed = facts.runs.some((one) => one.seconds !== null);
   const columns = COLUMNS.filter(([name]) => isTimed || !["us", "GB/s", "GFLOP/s", "of roofline, %"].includes(name));
   const table = make("table", { id: "runs" });
-  $(".pane", section).append(make("h2", {}, "All dispatches"), table);
+  $(".pane", section).append(make("h2", {}, "All dispatches"), make("div", { class: "scroll wide" }, table));
   function order() {
     const [by, direction] = state.sort;
     const value = COLUMNS.find(([name]) => name === by)[1];

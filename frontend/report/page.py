@@ -17,7 +17,7 @@ from tensorgrad.report.facts import Facts, SourceLine
 from tensorgrad.report.graph import graph_of
 from tensorgrad.report.text import summary_of
 
-SCRIPTS = tuple(f"page.{part}.js" for part in ("base", "code", "passes", "panel", "flow", "pictures", "start"))
+PARTS = ("base", "code", "passes", "panel", "flow", "pictures", "search", "start")
 """The parts of the page's script, in order."""
 
 NEEDED = "a page needs the package vl-convert-python: pip install vl-convert-python"
@@ -55,7 +55,7 @@ def page_of(facts: Facts, other: Facts | None = None) -> str:
         "@STYLE@": _asset("page.css"),
         "@VEGA@": script.replace("</script", "<\\/script"),
         "@DATA@": packed,
-        "@SCRIPT@": "\n".join(map(_asset, SCRIPTS)),
+        "@SCRIPT@": "\n".join(_asset(f"page.{part}.js") for part in PARTS),
     }
     page = _asset("page.html")
     for mark, text in parts.items():

@@ -52,7 +52,7 @@ function recalled() {
 function show() {
   cleanUp.forEach((clean) => clean());
   cleanUp = [];
-  const section = make("section", { class: state.view, role: "tabpanel" });
+  const section = make("section", { role: "tabpanel" });
   $("main").replaceChildren(section);
   for (const tab of document.querySelectorAll("nav button")) tab.setAttribute("aria-selected", tab.dataset.view === state.view);
   VIEWS.find(([name]) => name === state.view)[2](section);
@@ -67,7 +67,7 @@ function theme(name) {
 function keys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select")) return;
   const section = $("main > section");
-  const moves = { n: () => section.step?.(1), p: () => section.step?.(-1), "[": () => level(-1), "]": () => level(1), d: () => $("#theme").click(), "?": () => $("#keys").showModal() };
+  const moves = { n: () => section.step?.(1), p: () => section.step?.(-1), "[": () => level(-1), "]": () => level(1), d: () => $("#theme").click(), "?": () => $("#keys").showModal(), "/": () => { $("#search").focus(); event.preventDefault(); } };
   function level(by) {
     if (section.level) return section.level(by);
     if (state.view !== "code" || !facts.levels.length) return;
@@ -101,6 +101,7 @@ async function begin() {
   }
   $("#theme").onclick = () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   $("#help").onclick = () => $("#keys").showModal();
+  $("header").insertBefore(searchBox(), $("#theme"));
   addEventListener("keydown", keys);
   show();
   document.documentElement.dataset.ready = "true";

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,13 @@ def test_every_level_knows_the_lines_it_is_from() -> None:
     kernels = [line for line in facts.levels[2].text.splitlines() if line.lstrip().startswith("buf.kernel")]
     places = dict(zip(facts.levels[2].text.splitlines(), facts.levels[2].places, strict=True))
     assert kernels and all(places[line] != NOWHERE for line in kernels), "an op with a region has its place in front"
+
+
+def test_a_report_names_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "/somewhere/train.py", raising=False)
+    assert compiled().report().facts.script == "train.py"
+    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    assert compiled().report().facts.script == ""
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
@@ -277,7 +285,7 @@ def test_a_page_needs_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_page_without_the_packages_that_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(OptionError, match=r"pip install vl-convert-python"):
         compiled().report().page()
 

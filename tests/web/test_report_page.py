@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,6 +168,53 @@ def test_the_passes_as_a_film(page: Page, reports: Path) -> None:
     assert page.locator(".code .row.inserted").count() > 10
     page.keyboard.press("]")
     assert "pack-updates" in page.locator("#pass").inner_text()
+
+
+def test_a_search_leads_to_ops_and_kernels(page: Page, reports: Path) -> None:
+    opened(page, reports / "addition.html")
+    page.keyboard.press("/")
+    page.keyboard.type("tg.exp")
+    found = page.locator("#found")
+    found.locator("button", has_text="traced").first.click()
+    current = page.locator(".code[aria-label='IR or kernel'] .row.current")
+    assert "tg.exp" in current.inner_text()
+    page.fill("#search", "contraction mlp")
+    found.locator("button", has_text="dispatch").first.click()
+    assert "contraction" in page.locator("#about").inner_text()
+    page.fill("#search", "exp"[::-1] * 3)  # this file is part of the report
+    found.locator("p", has_text="Nothing is found").wait_for()
+
+
+def test_a_value_lights_up(page: Page, reports: Path) -> None:
+    opened(page, reports / "addition.html")
+    page.fill("#search", "tg.exp")
+    page.locator("#found button", has_text="traced").first.click()
+    row = page.locator(".code[aria-label='IR or kernel'] .row.current")
+    name = row.locator(".nv").first
+    name.click()
+    assert f"{name.inner_text()}: defined in line" in page.locator("#note").inner_text()
+    lit = page.locator(".code .nv.value")
+    assert lit.count() >= 2 and set(lit.all_inner_texts()) == {name.inner_text()}
+    assert page.locator(".code .nv.defined").count() == 1
+    name.click()
+    assert lit.count() == 0
+
+
+def test_the_values_of_a_line(page: Page, reports: Path, tmp_path: Path) -> None:
+    opened(page, reports / "addition.html")
+    number = line_of("return x + self.")
+    page.locator(f".code[aria-label='Python source'] .row[data-n='{number}']").click()
+    assert f"--at {page.locator('#files option:checked').inner_text()}:{number}" in page.locator("#line").inner_text()
+    shape = {"dtype": "float32", "shape": [2, 3], "nans": 1, "infinities": 0, "least": -0.5, "most": 2.0, "mean": 0.25}
+    place = {"op": "tg.add", "line": f"{ROOT}/examples/addition.py:{number}", "module": "blocks.0", "phase": "forward"}
+    (tmp_path / "values.json").write_text(json.dumps({"values": [{**place, **shape}]}))
+    page.set_input_files("#replay", tmp_path / "values.json")
+    page.wait_for_selector("#values")
+    cells = page.locator("#values tbody td").all_inner_texts()
+    assert cells == ["tg.add", "forward", "blocks.0", "float32[2, 3]", "-0.5", "0.25", "2", "1"]
+    (tmp_path / "other.json").write_text("no JSON")
+    page.set_input_files("#replay", tmp_path / "other.json")
+    page.locator("#line", has_text="None of the 0 values").wait_for()
 
 
 def test_the_decisions_of_fusion(page: Page, reports: Path) -> None:

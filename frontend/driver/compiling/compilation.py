@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -158,4 +159,5 @@ def facts_of(compilation: Compilation, device: str, profile: Profile | None) -> 
     on_tensors = passes_on_tensors(recipe, choice, target)
     below = passes_below_tensors(recipe, choice, target)
     peaks = None if profile is None or recipe.device is None else peaks_of(recipe.device)
-    return collect(recipe.traced, on_tensors, below, target, recipe.name, device, profile, peaks=peaks)
+    script = getattr(sys.modules["__main__"], "__file__", None) or ""  # a notebook has none
+    return collect(recipe.traced, on_tensors, below, target, recipe.name, device, profile, peaks=peaks, script=script)
