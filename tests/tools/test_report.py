@@ -327,11 +327,21 @@ def test_profiled_steps_are_steps(device: tg.DeviceName, tmp_path: Path) -> None
     assert tracks == list(TRACKS)
     kernels = [event for event in events if event["ph"] == "X" and event["tid"] == TRACKS.index("kernels")]
     assert len(kernels) == 3 * len(profile.dispatches) and all(HERE in event["args"]["line"] for event in kernels)
+    assert all(event["args"]["bytes"] > 0 and event["args"]["flops"] > 0 for event in kernels)
+    assert all(event["args"]["GFLOP/s"] > 0 for event in kernels if event["dur"])
+    assert not any("module" in event["args"] for event in kernels)
+    memory = [event["args"]["workspace"] for event in events if event["ph"] == "C"]
+    assert len(memory) == 3 * (len(profile.dispatches) + 1) and max(memory) > 0 and memory[-1] == 0
     assert all(event["ts"] >= 0 and event["dur"] >= 0 for event in events if event["ph"] == "X")
     compiling = [event["name"] for event in events if event["ph"] == "X" and event["tid"] == 0]
     assert {"trace", "grad", "load"} <= {*compiling}
     report = training.report(profile=profile)
     assert all(run.seconds is not None for run in report.facts.runs) and "ms a step" in str(report)
+    profile.save_trace(tmp_path / "trace.json", report=report)
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {event["args"]["module"] for event in events if "module" in event.get("args", {})} == {"first", "second"}
+    live = [event["args"]["workspace"] for event in events if event["ph"] == "C"]
+    assert live[: len(profile.dispatches)] == report.facts.live_bytes()
 
 
 def test_the_kernels_of_a_report_say_what_they_compute_and_cost() -> None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.interpreters.backend import NumpyExecutable
+from tensorgrad.report import CompilationReport
+from tensorgrad.report.collect import facts_of_program
 from tensorgrad.report.columns import aligned
+from tensorgrad.report.facts import Facts
 from tensorgrad.runtime.backend import Executable, OutputHandle
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.runtime.cpu.profile import CpuTimer
 from tensorgrad.runtime.executable import ProgramExecutable
-from tensorgrad.runtime.profile import DispatchTime, Profile, Span, StepTimer
+from tensorgrad.runtime.profile import Cost, DispatchTime, Profile, Span, StepTimer, costs_of
+from tensorgrad.runtime.program import Dispatch, Leaf, Program, ProgramRole, runs
 
 COLUMNS = ("kernel", "from", "calls", "us", "share", "bytes", "GB/s", "GFLOP/s")
 
@@ -103,16 +107,22 @@ class StepProfile:
             raise InputError("profile: no step of this program has been measured")
         return self._of(executable)
 
-    def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes a trace for Perfetto and `chrome://tracing`: compilation, Python, uploads and waits, kernels.
+    def save_trace(self, path: str | os.PathLike[str], report: CompilationReport | None = None) -> None:
+        """Writes a trace for Perfetto and `chrome://tracing`: compilation, Python, uploads and waits, kernels, memory.
+
+        A kernel's slice has its line, its bytes and operations and its speed as arguments. A counter shows the bytes in
+        use, by the live ranges of buffers.
 
         Args:
             path: The file: JSON, in Chrome's trace event format.
+            report: The report of the program, for the module that each kernel is from; reports rerun all passes.
 
         Raises:
             OSError: The file can't be written.
         """
-        Path(path).write_text(json.dumps({"traceEvents": self._events(), "displayTimeUnit": "ms"}), encoding="utf-8")
+        facts = None if report is None else report.facts
+        text = json.dumps({"traceEvents": self._events(facts), "displayTimeUnit": "ms"})
+        Path(path).write_text(text, encoding="utf-8")
 
     def step(
         self, executable: Executable, inputs: Mapping[str, Any], scalars: Mapping[str, float]
@@ -140,7 +150,7 @@ class StepProfile:
         assert isinstance(executable, ProgramExecutable)
         return Profile.of(executable.program, [step.spans for step in steps], [step.seconds for step in steps])
 
-    def _events(self) -> list[dict[str, Any]]:
+    def _events(self, facts: Facts | None) -> list[dict[str, Any]]:
         begin = self._steps[0].start if self._steps else 0.0
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "thread_name", "pid": 0, "tid": track, "args": {"name": name}}
@@ -151,16 +161,81 @@ class StepProfile:
         for name, seconds in self._phases.items():
             events.append(_event(name, 0, at, seconds))
             at += seconds
+        programs = {executable: _TracedProgram.of(executable, facts) for executable in self._executables()}
         for number, step in enumerate(self._steps):
             events.append(_event(f"step {number}", 1, step.start, step.seconds))
+            program = programs[step.executable]
             for span in step.spans:
-                label = {"line": span.label} if span.label else {}
-                events.append(_event(span.name, 3 if span.is_kernel else 2, span.start, span.seconds, **label))
+                if span.is_kernel:
+                    events.append(_event(span.name, 3, span.start, span.seconds, **program.arguments(span)))
+                    events.append(program.memory(span.start, program.live[span.number]))
+                else:
+                    events.append(_event(span.name, 2, span.start, span.seconds))
+            events.append(program.memory(step.start + step.seconds, 0))
         first = min((event["ts"] for event in events if "ts" in event), default=0.0)
         return [{**event, "ts": event["ts"] - first} if "ts" in event else event for event in events]
 
 
-def _event(name: str, track: int, start: float, seconds: float, **arguments: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _TracedProgram:
+    """What a trace says of a program's dispatches.
+
+    Attributes:
+        plan: The dispatches and copies of a step, in order.
+        costs: Their costs.
+        modules: The modules that they are from, if these are known.
+        live: The bytes of the workspace in use at each.
+        kept: The bytes of all other buffers.
+    """
+
+    plan: Sequence[Leaf]
+    costs: Sequence[Cost]
+    modules: Sequence[str]
+    live: Sequence[int]
+    kept: int
+
+    @staticmethod
+    def of(executable: Executable, facts: Facts | None) -> _TracedProgram:
+        """Returns what a trace says of an executable's program.
+
+        Args:
+            executable: The executable.
+            facts: Those of a report, perhaps on another program.
+        """
+        assert isinstance(executable, ProgramExecutable)
+        program: Program = executable.program
+        plan = [step for step, _ in runs(program.plan)]
+        own = facts_of_program(program)
+        known = own if facts is None or not _is_of(facts, own) else facts
+        kept = sum(buffer.size for buffer in program.buffers if buffer.role != ProgramRole.WORKSPACE)
+        return _TracedProgram(plan, costs_of(program), [run.module for run in known.runs], known.live_bytes(), kept)
+
+    def arguments(self, span: Span) -> dict[str, Any]:
+        """Returns the arguments of a kernel's slice."""
+        step, cost = self.plan[span.number], self.costs[span.number]
+        named = {"line": span.label, "module": self.modules[span.number]}
+        arguments: dict[str, Any] = {name: text for name, text in named.items() if text}
+        if isinstance(step, Dispatch):
+            arguments["workgroups"] = " x ".join(map(str, step.workgroups))
+        arguments |= {"bytes": cost.bytes, "flops": cost.flops}
+        if span.seconds:
+            arguments["GB/s"] = float(f"{cost.bytes / span.seconds / 1e9:.4g}")
+            arguments["GFLOP/s"] = float(f"{cost.flops / span.seconds / 1e9:.4g}")
+        return arguments
+
+    def memory(self, at: float, workspace: int) -> dict[str, Any]:
+        """Returns the event of the counter of memory at a time."""
+        counts = {"workspace": workspace, "all else": self.kept}
+        return {"ph": "C", "name": "bytes in use", "pid": 0, "ts": 1e6 * at, "args": counts}
+
+
+def _is_of(facts: Facts, own: Facts) -> bool:
+    """Returns whether a report is on the program that another one is on."""
+    dispatches = [[(run.kernel, run.label, run.workgroups) for run in one.runs] for one in (facts, own)]
+    return dispatches[0] == dispatches[1] and [one.code for one in facts.kernels] == [one.code for one in own.kernels]
+
+
+def _event(name: str, track: int, start: float, seconds: float, **arguments: Any) -> dict[str, Any]:
     """Returns a trace event; its times are in microseconds."""
     return {"ph": "X", "name": name, "pid": 0, "tid": track, "ts": 1e6 * start, "dur": 1e6 * seconds, "args": arguments}
 
