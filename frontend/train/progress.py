@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -18,23 +19,53 @@ STEPS_A_LINE = 1000
 """The number of steps per line of a run of unknown length."""
 
 
+class Display(Protocol):
+    """A place in a notebook's output."""
+
+    def update(self, shown: NotebookBar) -> object:
+        """Shows something in place of what was there."""
+        ...
+
+
+class MarimoDisplay:
+    """The output of the running cell of a marimo notebook."""
+
+    def __init__(self, shown: NotebookBar):
+        self.update(shown)
+
+    def update(self, shown: NotebookBar) -> None:
+        """Shows something in place of what was there; the cell's own result replaces it at the end."""
+        sys.modules["marimo"].output.replace(shown)
+
+
+def _jupyter(shown: NotebookBar) -> Display:
+    """Returns a display of a Jupyter notebook, in which something is shown."""
+    return sys.modules["IPython.display"].display(shown, display_id=True)
+
+
+def notebook() -> Callable[[NotebookBar], Display] | None:
+    """Returns what opens a display in the notebook in which this runs, with what it shows first; `None` elsewhere.
+
+    A notebook has imported its package: that of marimo says whether it runs one, and IPython has a kernel in Jupyter.
+    """
+    if getattr(sys.modules.get("marimo"), "running_in_notebook", lambda: False)():
+        return MarimoDisplay
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    is_jupyter = getattr(shell, "kernel", None) is not None and "IPython.display" in sys.modules
+    return _jupyter if is_jupyter else None
+
+
 class NotebookBar:
     """A bar in a notebook: one display, which each update replaces."""
 
-    def __init__(self, total: int | None, done: int):
+    def __init__(self, total: int | None, done: int, opened: Callable[[NotebookBar], Display]):
         self._total, self._done, self._text = total, done, ""
-        self._handle = sys.modules["IPython.display"].display(self, display_id=True)
-
-    @staticmethod
-    def is_available() -> bool:
-        """Returns whether this runs in a notebook: IPython, which has a kernel there, is imported already."""
-        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-        return getattr(shell, "kernel", None) is not None and "IPython.display" in sys.modules
+        self._display = opened(self)
 
     def update(self, done: int, text: str) -> None:
         """Shows how many steps are done, and a text."""
         self._done, self._text = done, text
-        self._handle.update(self)
+        self._display.update(self)
 
     def _repr_html_(self) -> str:
         extents = "" if self._total is None else f' max="{self._total}" value="{self._done}"'
@@ -61,8 +92,9 @@ class ProgressBar(Callback):
         self._started, self._first = time.perf_counter(), run.steps_done
         self._every = max(1, run.steps // LINES) if run.steps else STEPS_A_LINE
         self._next_line = run.steps_done + self._every
-        if NotebookBar.is_available():
-            self._notebook = NotebookBar(run.steps, run.steps_done)
+        opened = notebook()
+        if opened is not None:
+            self._notebook = NotebookBar(run.steps, run.steps_done, opened)
         elif self._console.is_terminal:
             columns = (
                 TextColumn("step {task.fields[step]}"),

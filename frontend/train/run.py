@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +19,25 @@ from tensorgrad.runtime.group.agreement import by_first
 def numbers(metrics: Mapping[str, float]) -> str:
     """Returns metrics formatted as one line."""
     return ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+
+
+POINTS = 400
+"""The most points of a curve."""
+
+
+def curve(losses: np.ndarray) -> str:
+    """Returns the finite losses of a run as a picture in SVG, or "" if there are fewer than two."""
+    steps = np.flatnonzero(np.isfinite(losses))
+    if len(steps) < 2:
+        return ""
+    steps = steps[np.linspace(0, len(steps) - 1, min(POINTS, len(steps))).astype(int)]
+    least, most = losses[steps].min(), losses[steps].max()
+    across = 300 * steps / (len(losses) - 1)
+    down = 95 - 90 * (losses[steps] - least) / max(most - least, np.finfo(np.float64).tiny)
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
+    title = f"losses from {most:.4g} to {least:.4g}"
+    line = f'<polyline points="{points}" fill="none" stroke="#4c78a8" stroke-width="1.5"/>'
+    return f'<svg width="300" height="100" role="img" aria-label="{title}"><title>{title}</title>{line}</svg>'
 
 
 @dataclass(frozen=True)
@@ -52,6 +72,10 @@ class Report:
     def __repr__(self) -> str:
         loss = f", loss={self.losses[-1]:.4g}" if len(self.losses) else ""
         return f"Report(step={self.step}, epoch={self.epoch}, reason={self.reason!r}, steps_run={self.steps_run}{loss})"
+
+    def _repr_html_(self) -> str:
+        """Returns the report with the curve of the losses, for notebooks."""
+        return f"<pre>{escape(str(self))}</pre>{curve(self.losses)}"
 
     def __str__(self) -> str:
         rate = self.steps_run / max(self.seconds, 1e-9)

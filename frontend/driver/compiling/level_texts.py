@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import TypeAlias
 
 from xdsl.passes import ModulePass
@@ -17,7 +18,17 @@ PassesToLevel: TypeAlias = Callable[[Recipe, Choice], Sequence[ModulePass]]
 """Returns the passes that lead to a level."""
 
 
-def text(recipe: Recipe, choice: Choice, level: str) -> str:
+class IRText(str):
+    """IR as text, which notebooks show line by line."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Returns the lines in a frame that scrolls."""
+        return f'<pre style="max-height: 40em; overflow: auto">{escape(self)}</pre>'
+
+
+def text(recipe: Recipe, choice: Choice, level: str) -> IRText:
     """Returns the IR at a level, rebuilt from the traced module.
 
     Raises:
@@ -27,7 +38,7 @@ def text(recipe: Recipe, choice: Choice, level: str) -> str:
         raise OptionError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
     module = recipe.traced.clone()
     run_passes(module, LEVELS[level](recipe, choice), Phases())
-    return str(module)
+    return IRText(module)
 
 
 def _down_to_buffers(recipe: Recipe, choice: Choice) -> Sequence[ModulePass]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import time
@@ -83,6 +84,10 @@ class StepProfile:
 
     def __repr__(self) -> str:
         return f"StepProfile({self._title}: {len(self._steps)} steps)"
+
+    def _repr_html_(self) -> str:
+        """Returns the table, for notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         return "\n\n".join([self._title, *(_table(self._of(executable)) for executable in self._executables())])
