@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -172,7 +172,7 @@ class _Collector:
 
     def _level(self, name: str) -> None:
         text, places = printed(self._module, self.sources)
-        lines = text.splitlines()
+        lines = text.split("\n")
         if len(lines) > MOST_LINES:
             lines = [*lines[:MOST_LINES], f"// {len(lines) - MOST_LINES} lines more; TG_DUMP writes all"]
         self._levels.append(Level(name, TITLES[name], "\n".join(lines), places[: len(lines)]))
@@ -234,7 +234,7 @@ def runs_of(
                 busiest_module(use.stages),
                 use.grid,
                 use.schedules,
-                (0.0, 0.0) if machine is None else astuple(roofline(machine, cost.bytes, cost.flops)),
+                (0.0, 0.0) if machine is None else roofline(machine, cost.bytes, cost.flops),
             )
         )
     return tuple(found)
@@ -250,7 +250,7 @@ def facts_of_program(program: Program, profile: Profile | None = None) -> Facts:
         versions(),
         dict(program.statistics),
         kernels=kernels,
-        runs=runs_of(program, flow, kernels, profile),
+        runs=runs_of(program, flow, kernels, profile, program.target),
         values=tuple(flow.values),
         arenas=_arenas(program),
         step_seconds=None if profile is None else profile.step_seconds,

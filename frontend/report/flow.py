@@ -14,7 +14,7 @@ from tensorgrad.dialects.buf import ArenaOp, KernelOp, ViewOp, buffer_bytes, ele
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
 from tensorgrad.report.facts import Branch, SourceLine, Stage, Value
 from tensorgrad.report.locations import Sources
-from tensorgrad.report.stages import schedule_of, stages_of
+from tensorgrad.report.stages import stages_of, text_of
 from tensorgrad.runtime.program import Collective, Copy, Program, Wait, runs
 
 
@@ -109,7 +109,7 @@ class _Collector:
                     self._use(op, op.inputs, op.outputs, branch),
                     stages=stages_of(op, self._sources),
                     grid=op.extents,
-                    schedules=() if op.schedule is None else (schedule_of(op),),
+                    schedules=() if op.schedule is None else (text_of(op.schedule),),
                 )
                 if shared is not None and op.dispatch_number == shared:
                     use = self.flow.uses.pop().with_other(use)

@@ -73,7 +73,7 @@ function kernelsView(section) {
       make("th", { class: isNumber ? "number" : null, "aria-sort": by === name ? (direction > 0 ? "ascending" : "descending") : null },
         make("button", { onclick: () => { state.sort = [name, by === name ? -direction : isNumber && name !== "number" ? -1 : 1]; order(); } }, name)));
     const body = rows.map(([one, at]) =>
-      make("tr", { "data-run": at, onclick: () => { state.run = at; $("#about").replaceChildren(...about(at).filter(Boolean)); } },
+      make("tr", { "data-run": at, onclick: () => { state.run = at; $("#about").replaceChildren(...about(at).filter(Boolean)); remember(); if (innerWidth <= 800) $("#about").scrollIntoView(); } },
         ...columns.map(([, found, isNumber]) => make("td", { class: isNumber ? "number" : null }, String(written(found(one, at), isNumber))))));
     table.replaceChildren(make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
   }

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation
 
 from tensorgrad.dialects.buf import KernelOp, is_reduction, loop_extents
 from tensorgrad.dialects.locations import calls_in
+from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.report.facts import NOWHERE, Stage
@@ -50,9 +51,9 @@ def busiest_module(stages: Sequence[Stage]) -> str:
     return max(work, key=lambda module: work[module], default="")
 
 
-def schedule_of(kernel: KernelOp) -> str:
-    """Returns how a kernel is mapped to threads: an archetype and its numbers, or "" without a schedule."""
-    return "" if kernel.schedule is None else str(kernel.schedule).removeprefix("#buf.schedule<").removesuffix(">")
+def text_of(schedule: ScheduleAttr) -> str:
+    """Returns a schedule as text: an archetype and its numbers."""
+    return str(schedule).removeprefix("#buf.schedule<").removesuffix(">")
 
 
 def _kind(stage: GenericOp, contraction: GenericOp | None) -> str:

@@ -30,8 +30,8 @@ def curve(losses: np.ndarray) -> str:
     steps = np.flatnonzero(np.isfinite(losses))
     if len(steps) < 2:
         return ""
-    steps = steps[np.linspace(0, len(steps) - 1, min(POINTS, len(steps))).astype(int)]
     least, most = losses[steps].min(), losses[steps].max()
+    steps = steps[np.linspace(0, len(steps) - 1, min(POINTS, len(steps))).astype(int)]
     across = 300 * steps / (len(losses) - 1)
     down = 95 - 90 * (losses[steps] - least) / max(most - least, np.finfo(np.float64).tiny)
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))

@@ -300,28 +300,12 @@ def machine_of(target: Target) -> CpuModel | GpuModel:
     return SOFTWARE if target.software else GPU
 
 
-@dataclass(frozen=True)
-class RooflineCost:
-    """What the memory traffic and the arithmetic of a kernel cost, in the units of one machine; the larger bounds it.
+def roofline(machine: CpuModel | GpuModel, bytes_moved: int, flops: int) -> tuple[float, float]:
+    """Returns what a kernel's memory traffic and its arithmetic cost on a machine, in its units; the larger bounds it.
 
-    After S. Williams, A. Waterman, D. Patterson: Roofline (CACM 52, 2009).
-
-    Attributes:
-        memory: The cost of its traffic.
-        arithmetic: The cost of its operations.
+    After S. Williams, A. Waterman, D. Patterson: Roofline: An Insightful Visual Performance Model for Multicore
+    Architectures (CACM 52, 2009).
     """
-
-    memory: float
-    arithmetic: float
-
-    @property
-    def bound(self) -> float:
-        """The larger of the two."""
-        return max(self.memory, self.arithmetic)
-
-
-def roofline(machine: CpuModel | GpuModel, bytes_moved: int, flops: int) -> RooflineCost:
-    """Returns what a machine's model says of a kernel that moves bytes and computes."""
     if isinstance(machine, GpuModel):
-        return RooflineCost(bytes_moved, machine.operation * flops)
-    return RooflineCost(machine.byte * bytes_moved, machine.operation / machine.lanes * flops)
+        return float(bytes_moved), machine.operation * flops
+    return machine.byte * bytes_moved, machine.operation / machine.lanes * flops

@@ -46,11 +46,13 @@ def peaks_of(device: ProgramDevice) -> Peaks | None:
     return _KNOWN[name]
 
 
-def _measured(device: ProgramDevice) -> Peaks:
+def _measured(device: ProgramDevice) -> Peaks | None:
     target = device.target
     extent = EXTENT if target.native or target.software else EXTENT_OF_GPUS
     moved, seconds = _timed(device, lambda x: -x, (MOVED,))
     product, seconds_of_product = _timed(device, lambda x: x @ x, (extent, extent))
+    if not seconds or not seconds_of_product:  # timestamps are too coarse
+        return None
     return Peaks(moved.bytes / seconds, product.flops / seconds_of_product)
 
 
