@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ _followed: ContextVar[list[Decision] | None] = ContextVar("followed", default=No
 
 
 @contextmanager
-def following() -> Iterator[list[Decision]]:
+def following() -> Generator[list[Decision]]:
     """Yields the list of the decisions that fusion takes within the block, in order."""
     decisions: list[Decision] = []
     token = _followed.set(decisions)
