@@ -15,6 +15,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.driver.handles.profiling import TRACKS
 from tensorgrad.errors import InputError, OptionError
+from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.report.collect import facts_of_program
 from tensorgrad.report.facts import NOWHERE, Facts
 from tensorgrad.report.graph import Edge, graph_of
@@ -246,6 +247,18 @@ def test_fusion_says_why_and_of_which_dispatches(device: tg.DeviceName) -> None:
     for one in apart:  # a pair that stays apart is two dispatches, and the second one reads the first
         first, second = facts.runs[one.run], facts.runs[one.other_run]
         assert one.run != one.other_run and {*first.writes} & {*second.reads}
+
+
+def test_a_report_of_fewer_rules_of_fusion() -> None:
+    """Where a user has taken rules away, kernels stay apart that others would merge."""
+
+    def only_inlining(passes: list[Any]) -> list[Any]:
+        return [replace(one, only=("inline",)) if isinstance(one, FusePass) else one for one in passes]
+
+    facts = compiled(edit_passes=only_inlining).report().facts
+    (fuse,) = (one for one in facts.passes if one.decisions)
+    assert {one.rule for one in fuse.decisions} == {"", "inline"}
+    assert any("its rule is not among those that were applied" in one.reason for one in fuse.decisions)
 
 
 def test_the_operations_of_a_product_are_counted() -> None:

@@ -358,9 +358,8 @@ class Fusion:
 
     def _why_apart(self, kernel: Parts, reader: Parts) -> str:
         alignment = self._alignment(kernel, reader, rows=len(reader.grid) > len(kernel.grid))
-        assert isinstance(alignment, Apart)  # otherwise the rules would have merged them
-        inside = self._why_not_inside(kernel, reader)
-        return f"not computed in it: {inside}; not run in one kernel: {alignment.reason}"
+        outside = alignment.reason if isinstance(alignment, Apart) else "its rule is not among those that were applied"
+        return f"not computed in it: {self._why_not_inside(kernel, reader)}; not run in one kernel: {outside}"
 
     def _why_not_inside(self, kernel: Parts, reader: Parts) -> str:
         if not _is_private(kernel):
