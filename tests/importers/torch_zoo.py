@@ -113,7 +113,7 @@ for name, size in {
     "resnetv2_50": 64,
     "deit_tiny_patch16_224": 224,
     "ghostnet_100": 64,
-    "convmixer_768_32": 64,
+    "convmixer_768_32": 32,
     "eva02_tiny_patch14_224": 224,
     "efficientvit_b0": 64,
     "mobilenetv4_conv_small": 64,
