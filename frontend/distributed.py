@@ -27,22 +27,41 @@ def group(timeout: float | None = None) -> Group:
 
     Raises:
         GroupError: An MPI launcher started this process but MPI can't be used, or the timeout is not a positive number.
+
+    Example:
+        >>> tg.distributed.group().size
+        1
     """
     return current_group(timeout)
 
 
 def rank() -> int:
-    """Returns this process's rank in its group, from 0."""
+    """Returns this process's rank in its group, from 0.
+
+    Example:
+        >>> tg.distributed.rank()
+        0
+    """
     return group().rank
 
 
 def size() -> int:
-    """Returns the number of processes in the group."""
+    """Returns the number of processes in the group.
+
+    Example:
+        >>> tg.distributed.size(), tg.distributed.simulate(2, lambda group: tg.distributed.size())
+        (1, [2, 2])
+    """
     return group().size
 
 
 def is_first() -> bool:
-    """Returns whether this process has rank 0, the one that logs and saves for the whole group."""
+    """Returns whether this process has rank 0, the one that logs and saves for the whole group.
+
+    Example:
+        >>> tg.distributed.is_first()
+        True
+    """
     return rank() == 0
 
 
@@ -51,6 +70,9 @@ def barrier() -> None:
 
     Raises:
         GroupError: Another process did not join, or ended.
+
+    Example:
+        >>> tg.distributed.barrier()
     """
     group().barrier()
 
@@ -68,6 +90,10 @@ def shard(batch: Any, axis: int = 0) -> Any:
     Raises:
         InputError: The axis's extent is not divisible by the group's size.
         AxisError: An array other than a scalar lacks the axis.
+
+    Example:
+        >>> tg.distributed.simulate(2, lambda group: tg.distributed.shard({"x": np.arange(4)})["x"].tolist())
+        [[0, 1], [2, 3]]
     """
     leaves, rebuild = flatten(batch)
     return rebuild([_part(leaf, axis) for leaf in leaves])

@@ -64,7 +64,6 @@ def check_grads(
         DTypeError: No argument or no result is a float.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.testing.check_grads(lambda x: tg.sin(x) * x, (tg.array([0.5, -1.0]),))
     """
     if not is_integer(order, 1):
@@ -211,7 +210,6 @@ def assert_close(
             index.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.testing.assert_close({"x": tg.sin(0.5)}, {"x": 0.4794255})
     """
     if _is_tensor(actual) and isinstance(expected, list):

@@ -117,7 +117,18 @@ class Loaded:
 
 
 class LoadedFunction(Loaded):
-    """A function that was attached to a training, with the parameters that it was saved with."""
+    """A function that was attached to a training, with the parameters that it was saved with.
+
+    Example:
+        >>> import tempfile
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="cpu")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     training.attach(lambda model, x: model(x), inputs={"x": (4, 3)}).save(f"{folder}/predict.tgp")
+        ...     predict = tg.load(f"{folder}/predict.tgp", device="cpu")
+        >>> type(predict).__name__, predict(x=np.ones((4, 3))).shape
+        ('LoadedFunction', (4, 2))
+    """
 
     kind = FUNCTION
 
@@ -146,7 +157,19 @@ class LoadedFunction(Loaded):
 
 
 class LoadedTraining(Loaded):
-    """A training step with its parameters, state, settings and random key; it resumes where it was saved."""
+    """A training step with its parameters, state, settings and random key; it resumes where it was saved.
+
+    Example:
+        >>> import tempfile
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="cpu")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     training.save(f"{folder}/step.tgp")
+        ...     loaded = tg.load(f"{folder}/step.tgp", device="cpu")
+        >>> value = loaded.step(x=np.ones((4, 3)))
+        >>> type(loaded).__name__, loaded.step_count
+        ('LoadedTraining', 1)
+    """
 
     kind = STEP
 

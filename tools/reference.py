@@ -67,6 +67,17 @@ def public_names() -> frozenset[tuple[str, str]]:
     return frozenset(names)
 
 
+@cache
+def public_objects() -> dict[str, Any]:
+    """Returns what has a public name that is no module, by the name under which users reach it."""
+    objects: dict[str, Any] = {}
+    for namespace in ("tensorgrad", *NAMESPACES):
+        module = import_module(namespace)
+        values = {name: getattr(module, name) for name in getattr(module, "__all__", None) or dir(module)}
+        objects |= {f"{namespace}.{name}": value for name, value in values.items() if not inspect.ismodule(value)}
+    return objects
+
+
 def restricted(module: str) -> bool:
     """Returns whether only public names of a module are listed."""
     package = module.removeprefix("tensorgrad.").split(".")[0]

@@ -171,6 +171,13 @@ def compile(
         GroupError: The processes of the group have not compiled the same program, or one did not join.
         NumericsError: With `verify`, a pass changes a value, or a kernel's result on the device differs; says which,
             where and by how much.
+
+    Example:
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> first, second = (float(training.step(x=np.ones((4, 3)))) for _ in range(2))
+        >>> second < first
+        True
     """
     refuse_inside_trace("tg.compile")
     options = StepOptions(

@@ -58,7 +58,12 @@ class Device:
 
 
 def devices() -> tuple[Device, ...]:
-    """Returns all usable devices, best first. `device="wgpu"` is the first adapter."""
+    """Returns all usable devices, best first. `device="wgpu"` is the first adapter.
+
+    Example:
+        >>> tg.devices()[-1].name.split()[0]
+        'NumPy'
+    """
     wgpu_devices: list[Device] = []
     try:
         from tensorgrad.runtime.webgpu import list_adapters

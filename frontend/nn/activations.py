@@ -27,43 +27,78 @@ class Activation(Module):
 
 
 class ReLU(Activation):
-    """`max(x, 0)`; see `tg.relu`."""
+    """`max(x, 0)`; see `tg.relu`.
+
+    Example:
+        >>> tg.nn.ReLU()([-1.0, 2.0])
+        Array([0., 2.], dtype=f32)
+    """
 
     function = "relu"
 
 
 class Sigmoid(Activation):
-    """`1 / (1 + exp(-x))`; see `tg.sigmoid`."""
+    """`1 / (1 + exp(-x))`; see `tg.sigmoid`.
+
+    Example:
+        >>> tg.nn.Sigmoid()([0.0, 2.0])
+        Array([0.5     , 0.880797], dtype=f32)
+    """
 
     function = "sigmoid"
 
 
 class Tanh(Activation):
-    """The hyperbolic tangent; see `tg.tanh`."""
+    """The hyperbolic tangent; see `tg.tanh`.
+
+    Example:
+        >>> tg.nn.Tanh()([0.0, 1.0])
+        Array([0.       , 0.7615942], dtype=f32)
+    """
 
     function = "tanh"
 
 
 class SELU(Activation):
-    """The self-normalizing `ELU`; see `tg.selu`."""
+    """The self-normalizing `ELU`; see `tg.selu`.
+
+    Example:
+        >>> tg.nn.SELU()([-1.0, 2.0])
+        Array([-1.1113307,  2.101402 ], dtype=f32)
+    """
 
     function = "selu"
 
 
 class SiLU(Activation):
-    """`x * sigmoid(x)`; see `tg.silu`."""
+    """`x * sigmoid(x)`; see `tg.silu`.
+
+    Example:
+        >>> tg.nn.SiLU()([-1.0, 2.0])
+        Array([-0.2689414,  1.761594 ], dtype=f32)
+    """
 
     function = "silu"
 
 
 class Mish(Activation):
-    """`x * tanh(softplus(x))`; see `tg.mish`."""
+    """`x * tanh(softplus(x))`; see `tg.mish`.
+
+    Example:
+        >>> tg.nn.Mish()([-1.0, 2.0])
+        Array([-0.30340147,  1.9439589 ], dtype=f32)
+    """
 
     function = "mish"
 
 
 class Softplus(Activation):
-    """`log(1 + exp(beta * x)) / beta`, `x` if `beta * x` is above a threshold; see `tg.softplus`."""
+    """`log(1 + exp(beta * x)) / beta`, `x` if `beta * x` is above a threshold; see `tg.softplus`.
+
+    Example:
+        >>> tg.nn.Softplus()([0.0, 5.0])
+        Array([0.6931472, 5.0067153], dtype=f32)
+    """
 
     function, options = "softplus", ("beta", "threshold")
 
@@ -73,49 +108,89 @@ class Softplus(Activation):
 
 
 class LogSigmoid(Activation):
-    """The logarithm of the sigmoid; see `tg.log_sigmoid`."""
+    """The logarithm of the sigmoid; see `tg.log_sigmoid`.
+
+    Example:
+        >>> tg.nn.LogSigmoid()([-5.0, 0.0])
+        Array([-5.0067153, -0.6931472], dtype=f32)
+    """
 
     function = "log_sigmoid"
 
 
 class Hardtanh(Activation):
-    """`x` clipped to the range from -1 to 1; see `tg.hard_tanh`."""
+    """`x` clipped to the range from -1 to 1; see `tg.hard_tanh`.
+
+    Example:
+        >>> tg.nn.Hardtanh()([-4.0, 0.5, 3.0])
+        Array([-1. ,  0.5,  1. ], dtype=f32)
+    """
 
     function = "hard_tanh"
 
 
 class Hardsigmoid(Activation):
-    """`x / 6 + 1 / 2` clipped to the range from 0 to 1; see `tg.hard_sigmoid`."""
+    """`x / 6 + 1 / 2` clipped to the range from 0 to 1; see `tg.hard_sigmoid`.
+
+    Example:
+        >>> tg.nn.Hardsigmoid()([-4.0, 0.0, 1.5])
+        Array([0.  , 0.5 , 0.75], dtype=f32)
+    """
 
     function = "hard_sigmoid"
 
 
 class Hardswish(Activation):
-    """`x * relu6(x + 3) / 6`; see `tg.hard_swish`."""
+    """`x * relu6(x + 3) / 6`; see `tg.hard_swish`.
+
+    Example:
+        >>> tg.nn.Hardswish()([-4.0, 0.0, 3.0])
+        Array([0., 0., 3.], dtype=f32)
+    """
 
     function = "hard_swish"
 
 
 class ReLU6(Activation):
-    """`x` clamped to `[0, 6]`; see `tg.relu6`."""
+    """`x` clamped to `[0, 6]`; see `tg.relu6`.
+
+    Example:
+        >>> tg.nn.ReLU6()([-1.0, 2.0, 8.0])
+        Array([0., 2., 6.], dtype=f32)
+    """
 
     function = "relu6"
 
 
 class Softsign(Activation):
-    """`x / (1 + |x|)`; see `tg.softsign`."""
+    """`x / (1 + |x|)`; see `tg.softsign`.
+
+    Example:
+        >>> tg.nn.Softsign()([-1.0, 3.0])
+        Array([-0.5 ,  0.75], dtype=f32)
+    """
 
     function = "softsign"
 
 
 class Tanhshrink(Activation):
-    """`x - tanh(x)`; see `tg.tanh_shrink`."""
+    """`x - tanh(x)`; see `tg.tanh_shrink`.
+
+    Example:
+        >>> tg.nn.Tanhshrink()([0.0, 2.0])
+        Array([0.       , 1.0359724], dtype=f32)
+    """
 
     function = "tanh_shrink"
 
 
 class Hardshrink(Activation):
-    """`x` where its magnitude exceeds `lambd`, else 0; see `tg.hard_shrink`."""
+    """`x` where its magnitude exceeds `lambd`, else 0; see `tg.hard_shrink`.
+
+    Example:
+        >>> tg.nn.Hardshrink()([-1.0, 0.2, 2.0])
+        Array([-1.,  0.,  2.], dtype=f32)
+    """
 
     function, options = "hard_shrink", ("lambd",)
 
@@ -125,7 +200,12 @@ class Hardshrink(Activation):
 
 
 class Softshrink(Activation):
-    """`x` shrunk towards 0 by `lambd`, and 0 below it; see `tg.soft_shrink`."""
+    """`x` shrunk towards 0 by `lambd`, and 0 below it; see `tg.soft_shrink`.
+
+    Example:
+        >>> tg.nn.Softshrink()([-1.0, 0.2, 2.0])
+        Array([-0.5,  0. ,  1.5], dtype=f32)
+    """
 
     function, options = "soft_shrink", ("lambd",)
 
@@ -135,7 +215,12 @@ class Softshrink(Activation):
 
 
 class CELU(Activation):
-    """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`; see `tg.celu`."""
+    """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`; see `tg.celu`.
+
+    Example:
+        >>> tg.nn.CELU()([-1.0, 2.0])
+        Array([-0.63212055,  2.        ], dtype=f32)
+    """
 
     function, options = "celu", ("alpha",)
 
@@ -145,7 +230,12 @@ class CELU(Activation):
 
 
 class GLU(Activation):
-    """One half of `x` along the axis `dim` times the sigmoid of the other; see `tg.glu`."""
+    """One half of `x` along the axis `dim` times the sigmoid of the other; see `tg.glu`.
+
+    Example:
+        >>> tg.nn.GLU()(tg.ones((2, 6))).shape
+        (2, 3)
+    """
 
     function, options = "glu", ("dim",)
 
@@ -155,7 +245,12 @@ class GLU(Activation):
 
 
 class LeakyReLU(Activation):
-    """`x` if it is positive, otherwise `negative_slope * x`; see `tg.leaky_relu`."""
+    """`x` if it is positive, otherwise `negative_slope * x`; see `tg.leaky_relu`.
+
+    Example:
+        >>> tg.nn.LeakyReLU(0.1)([-1.0, 2.0])
+        Array([-0.1,  2. ], dtype=f32)
+    """
 
     function, options = "leaky_relu", ("negative_slope",)
 
@@ -165,7 +260,12 @@ class LeakyReLU(Activation):
 
 
 class ELU(Activation):
-    """`x` if it is positive, otherwise `alpha * (exp(x) - 1)`; see `tg.elu`."""
+    """`x` if it is positive, otherwise `alpha * (exp(x) - 1)`; see `tg.elu`.
+
+    Example:
+        >>> tg.nn.ELU()([-1.0, 2.0])
+        Array([-0.63212055,  2.        ], dtype=f32)
+    """
 
     function, options = "elu", ("alpha",)
 
@@ -175,7 +275,12 @@ class ELU(Activation):
 
 
 class GELU(Activation):
-    """`x` times the normal distribution's probability below `x`; `approximate` is "none" or "tanh". See `tg.gelu`."""
+    """`x` times the normal distribution's probability below `x`; `approximate` is "none" or "tanh". See `tg.gelu`.
+
+    Example:
+        >>> tg.nn.GELU("tanh")([-1.0, 2.0])
+        Array([-0.158808 ,  1.9545978], dtype=f32)
+    """
 
     function, options = "gelu", ("approximate",)
 
@@ -185,7 +290,12 @@ class GELU(Activation):
 
 
 class Softmax(Activation):
-    """`exp(x) / sum(exp(x))` along the axis `dim`; see `tg.softmax`."""
+    """`exp(x) / sum(exp(x))` along the axis `dim`; see `tg.softmax`.
+
+    Example:
+        >>> tg.nn.Softmax()([[0.0, 0.0]])
+        Array([[0.5, 0.5]], dtype=f32)
+    """
 
     function, options = "softmax", ("dim",)
 
@@ -195,7 +305,12 @@ class Softmax(Activation):
 
 
 class LogSoftmax(Activation):
-    """The logarithm of `Softmax`; see `tg.log_softmax`."""
+    """The logarithm of `Softmax`; see `tg.log_softmax`.
+
+    Example:
+        >>> tg.nn.LogSoftmax()([[0.0, 0.0]])
+        Array([[-0.6931472, -0.6931472]], dtype=f32)
+    """
 
     function, options = "log_softmax", ("dim",)
 
@@ -217,6 +332,10 @@ class PReLU(Module):
 
     Raises:
         ShapeError: `num_parameters` is not a positive integer.
+
+    Example:
+        >>> tg.nn.PReLU().initialized(0)([-1.0, 2.0])
+        Array([-0.25,  2.  ], dtype=f32)
     """
 
     def __init__(self, num_parameters: int = 1, init: Init = 0.25, dtype: object = "f32"):

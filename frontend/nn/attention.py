@@ -42,6 +42,10 @@ def rotary_embedding(x: Any, positions: Any = None, base: float = 10000.0) -> An
     Raises:
         ShapeError: The number of features is odd, or the number of positions is wrong.
         OptionError: The base is not positive.
+
+    Example:
+        >>> tg.nn.rotary_embedding(tg.ones((2, 3, 4))).shape
+        (2, 3, 4)
     """
 
     tensor = as_tensor(x)
@@ -77,7 +81,6 @@ def split_heads(x: Any, num_heads: int) -> Any:
         ShapeError: There are fewer than two axes, or the heads don't divide the last.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.nn.split_heads(tg.zeros((2, 5, 12)), 3).shape
         (2, 3, 5, 4)
     """
@@ -98,7 +101,6 @@ def merge_heads(x: Any) -> Any:
         ShapeError: There are fewer than three axes.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.nn.merge_heads(tg.zeros((2, 3, 5, 4))).shape
         (2, 5, 12)
     """
@@ -142,6 +144,11 @@ def scaled_dot_product_attention(
         ShapeError: The shapes don't match.
         DTypeError: The mask is neither bool nor float.
         OptionError: There is dropout, and no key.
+
+    Example:
+        >>> query, key, value = tg.ones((2, 4, 5, 8)), tg.ones((2, 4, 7, 8)), tg.ones((2, 4, 7, 3))
+        >>> tg.nn.scaled_dot_product_attention(query, key, value).shape
+        (2, 4, 5, 3)
     """
 
     if dropout:
@@ -216,6 +223,11 @@ class MultiHeadAttention(Module):
     Raises:
         ShapeError: An extent is not a positive integer, or the heads don't divide an extent that they must.
         OptionError: `dropout` or `rotary` is out of range.
+
+    Example:
+        >>> attention = tg.nn.MultiHeadAttention(8, num_heads=2, causal=True).initialized(0)
+        >>> attention(tg.ones((3, 5, 8))).shape
+        (3, 5, 8)
     """
 
     key_argument: ClassVar[str] = "dropout_key"

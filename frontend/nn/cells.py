@@ -99,6 +99,11 @@ class RNNCell(_Cell):
     Raises:
         ShapeError: An extent is not a positive integer.
         OptionError: There is no such nonlinearity.
+
+    Example:
+        >>> cell = tg.nn.RNNCell(3, 5).initialized(0)
+        >>> cell(tg.ones((2, 3)), tg.zeros((2, 5))).shape
+        (2, 5)
     """
 
     def __init__(
@@ -115,7 +120,13 @@ class RNNCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of `GRU`, with its formulas; the arguments are those of `RNNCell` except `nonlinearity`."""
+    """One step of `GRU`, with its formulas; the arguments are those of `RNNCell` except `nonlinearity`.
+
+    Example:
+        >>> cell = tg.nn.GRUCell(3, 5).initialized(0)
+        >>> cell(tg.ones((2, 3))).shape
+        (2, 5)
+    """
 
     GATES = 3
 
@@ -125,7 +136,13 @@ class GRUCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of `LSTM`, with its formulas; its state is a pair. The arguments are those of `GRUCell`."""
+    """One step of `LSTM`, with its formulas; its state is a pair. The arguments are those of `GRUCell`.
+
+    Example:
+        >>> hidden, memory = tg.nn.LSTMCell(3, 5).initialized(0)(tg.ones((2, 3)))
+        >>> hidden.shape, memory.shape
+        ((2, 5), (2, 5))
+    """
 
     GATES = 4
     STATES = 2

@@ -146,19 +146,33 @@ class Conv1d(_Conv):
 
     Raises:
         ShapeError: An extent is not a positive integer, or the groups don't divide the channels.
+
+    Example:
+        >>> tg.nn.Conv1d(3, 8, 5).initialized(0)(tg.ones((2, 3, 20))).shape
+        (2, 8, 16)
     """
 
     spatial = 1
 
 
 class Conv2d(_Conv):
-    """The convolution of `[batch, in_channels, height, width]`; arguments as in `Conv1d`."""
+    """The convolution of `[batch, in_channels, height, width]`; arguments as in `Conv1d`.
+
+    Example:
+        >>> tg.nn.Conv2d(3, 8, 3, padding="same").initialized(0)(tg.ones((2, 3, 6, 6))).shape
+        (2, 8, 6, 6)
+    """
 
     spatial = 2
 
 
 class Conv3d(_Conv):
-    """The convolution of `[batch, in_channels, depth, height, width]`; arguments as in `Conv1d`."""
+    """The convolution of `[batch, in_channels, depth, height, width]`; arguments as in `Conv1d`.
+
+    Example:
+        >>> tg.nn.Conv3d(3, 8, 2).initialized(0)(tg.ones((2, 3, 4, 5, 6))).shape
+        (2, 8, 3, 4, 5)
+    """
 
     spatial = 3
 
@@ -188,19 +202,33 @@ class ConvTranspose1d(_ConvTranspose):
 
     Raises:
         ShapeError: An extent is not a positive integer, or the groups don't divide the channels.
+
+    Example:
+        >>> tg.nn.ConvTranspose1d(8, 3, 2, stride=2).initialized(0)(tg.ones((2, 8, 5))).shape
+        (2, 3, 10)
     """
 
     spatial = 1
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The transposed convolution of `[batch, in_channels, height, width]`; arguments as in `ConvTranspose1d`."""
+    """The transposed convolution of `[batch, in_channels, height, width]`; arguments as in `ConvTranspose1d`.
+
+    Example:
+        >>> tg.nn.ConvTranspose2d(8, 3, 2, stride=2).initialized(0)(tg.ones((2, 8, 4, 4))).shape
+        (2, 3, 8, 8)
+    """
 
     spatial = 2
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The transposed convolution of `[batch, in_channels, depth, height, width]`; see `ConvTranspose1d`."""
+    """The transposed convolution of `[batch, in_channels, depth, height, width]`; see `ConvTranspose1d`.
+
+    Example:
+        >>> tg.nn.ConvTranspose3d(8, 3, 2).initialized(0)(tg.ones((2, 8, 2, 3, 4))).shape
+        (2, 3, 3, 4, 5)
+    """
 
     spatial = 3
 
@@ -218,7 +246,12 @@ class _Columns(Module):
 
 
 class Unfold(_Columns):
-    """The windows of images as columns; see `tg.im2col`, which has the same arguments, but in PyTorch's order here."""
+    """The windows of images as columns; see `tg.im2col`, which has the same arguments, but in PyTorch's order here.
+
+    Example:
+        >>> tg.nn.Unfold(3)(tg.ones((2, 3, 8, 8))).shape
+        (2, 27, 36)
+    """
 
     def __call__(self, x: Any) -> tg.Tensor:
         """Returns the columns, `[batch, channels * window, windows]`.
@@ -233,6 +266,12 @@ class Fold(_Columns):
     """Images of the extents `output_size`, summed from columns of windows; see `tg.col2im`.
 
     A single number is both the height and the width, as in PyTorch.
+
+    Example:
+        >>> tg.nn.Fold((3, 3), 2)(tg.ones((1, 4, 4)))[0, 0]
+        Array([[1., 2., 1.],
+         [2., 4., 2.],
+         [1., 2., 1.]], dtype=f32)
     """
 
     def __init__(

@@ -31,6 +31,10 @@ def fans(shape: tuple[int, ...], in_axis: int | None = None, out_axis: int | Non
 
     Raises:
         ShapeError: The shape has fewer than two axes, or not these two, so it has no fans.
+
+    Example:
+        >>> tg.initializers.fans((3, 5)), tg.initializers.fans((16, 3, 5, 5))
+        ((3, 5), (75, 400))
     """
     if len(shape) < 2:
         raise ShapeError(f"a parameter of shape {shape} has no fans: they need an input and an output axis")
@@ -44,7 +48,12 @@ def fans(shape: tuple[int, ...], in_axis: int | None = None, out_axis: int | Non
 
 @dataclass(frozen=True)
 class constant:
-    """Every element is `value`."""
+    """Every element is `value`.
+
+    Example:
+        >>> tg.initializers.constant(0.5)(tg.random.key(0), (3,), np.dtype("float32"))
+        array([0.5, 0.5, 0.5], dtype=float32)
+    """
 
     value: float
 
@@ -62,7 +71,12 @@ ones = constant(1.0)
 
 @dataclass(frozen=True)
 class uniform:
-    """Uniformly distributed in `[low, high)`."""
+    """Uniformly distributed in `[low, high)`.
+
+    Example:
+        >>> tg.initializers.uniform(-0.1, 0.1)(tg.random.key(0), (2, 3), np.dtype("float32")).shape
+        (2, 3)
+    """
 
     low: float
     high: float
@@ -78,7 +92,12 @@ class uniform:
 
 @dataclass(frozen=True)
 class normal:
-    """Normally distributed, with mean 0 by default."""
+    """Normally distributed, with mean 0 by default.
+
+    Example:
+        >>> tg.initializers.normal(0.02)(tg.random.key(0), (2, 3), np.dtype("float32")).shape
+        (2, 3)
+    """
 
     standard_deviation: float
     mean: float = 0.0
@@ -98,6 +117,11 @@ class truncated_normal:
     """Normally distributed, truncated to `[low, high]`; as in PyTorch, these are values, not standard deviations.
 
     The standard deviation is that of the distribution before truncation.
+
+    Example:
+        >>> draw = tg.initializers.truncated_normal(low=-1.0, high=1.0)
+        >>> float(abs(draw(tg.random.key(0), (100,), np.dtype("float32"))).max()) <= 1.0
+        True
     """
 
     standard_deviation: float = 1.0
@@ -132,6 +156,11 @@ class orthogonal:
     """`gain` times a random matrix with orthonormal rows or columns, whichever are fewer.
 
     A weight with more axes is treated as a matrix of its first axis by all others, as in PyTorch.
+
+    Example:
+        >>> q = tg.initializers.orthogonal()(tg.random.key(0), (4, 2), np.dtype("float32"))
+        >>> bool(np.allclose(q.T @ q, np.eye(2), atol=1e-6))
+        True
     """
 
     gain: float = 1.0
@@ -162,6 +191,10 @@ class from_array:
 
     Raises:
         OptionError: They are not numbers.
+
+    Example:
+        >>> tg.nn.param((2,), init=tg.initializers.from_array([1.0, 2.0])).initializer.values
+        array([1., 2.])
     """
 
     values: Any
@@ -193,6 +226,10 @@ class variance_scaling:
         distribution: "uniform" or "normal".
         in_axis: The axis of the inputs; None for the default, see `fans`.
         out_axis: The axis of the outputs.
+
+    Example:
+        >>> tg.nn.Linear(3, 5, init=tg.initializers.variance_scaling(1.0, "in", "normal")).weight.shape
+        (3, 5)
     """
 
     scale: float
@@ -266,6 +303,10 @@ def gain(nonlinearity: str, a: float = 0.01) -> float:
 
     Raises:
         OptionError: There is no such nonlinearity.
+
+    Example:
+        >>> tg.initializers.gain("tanh"), tg.initializers.gain("leaky_relu", a=1.0)
+        (1.6666666666666667, 1.0)
     """
     if nonlinearity == "leaky_relu":
         return math.sqrt(2 / (1 + a * a))
@@ -285,6 +326,10 @@ def kaiming_uniform(a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "l
 
     Raises:
         OptionError: `mode` is neither "fan_in" nor "fan_out", or there is no such nonlinearity.
+
+    Example:
+        >>> tg.initializers.kaiming_uniform(nonlinearity="linear")
+        variance_scaling(scale=1.0, fan='in', distribution='uniform', in_axis=None, out_axis=None)
     """
     return _kaiming("uniform", a, mode, nonlinearity)
 
@@ -294,17 +339,31 @@ def kaiming_normal(a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "le
 
     Raises:
         OptionError: `mode` is neither "fan_in" nor "fan_out", or there is no such nonlinearity.
+
+    Example:
+        >>> tg.initializers.kaiming_normal(nonlinearity="linear")
+        variance_scaling(scale=1.0, fan='in', distribution='normal', in_axis=None, out_axis=None)
     """
     return _kaiming("normal", a, mode, nonlinearity)
 
 
 def xavier_uniform(gain: float = 1.0) -> variance_scaling:
-    """Uniformly distributed, with variance `gain ** 2 * 2 / (fan_in + fan_out)`."""
+    """Uniformly distributed, with variance `gain ** 2 * 2 / (fan_in + fan_out)`.
+
+    Example:
+        >>> tg.initializers.xavier_uniform(gain=2.0)
+        variance_scaling(scale=4.0, fan='mean', distribution='uniform', in_axis=None, out_axis=None)
+    """
     return variance_scaling(gain**2, "mean", "uniform")
 
 
 def xavier_normal(gain: float = 1.0) -> variance_scaling:
-    """Normally distributed, with variance `gain ** 2 * 2 / (fan_in + fan_out)`."""
+    """Normally distributed, with variance `gain ** 2 * 2 / (fan_in + fan_out)`.
+
+    Example:
+        >>> tg.initializers.xavier_normal(gain=2.0)
+        variance_scaling(scale=4.0, fan='mean', distribution='normal', in_axis=None, out_axis=None)
+    """
     return variance_scaling(gain**2, "mean", "normal")
 
 

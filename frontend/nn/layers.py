@@ -41,6 +41,10 @@ class Linear(Module):
 
     Raises:
         ShapeError: An extent is not a positive integer.
+
+    Example:
+        >>> tg.nn.Linear(3, 5).initialized(0)(tg.ones((2, 3))).shape
+        (2, 5)
     """
 
     def __init__(
@@ -124,6 +128,10 @@ class Embedding(Module):
     Raises:
         ShapeError: An extent is not a positive integer.
         OptionError: `padding_idx` is not a row.
+
+    Example:
+        >>> tg.nn.Embedding(10, 4).initialized(0)([[1, 2, 3]]).shape
+        (1, 3, 4)
     """
 
     def __init__(
@@ -196,6 +204,10 @@ class Dropout(Module):
 
     Raises:
         OptionError: `p` is not a number between 0 and 1.
+
+    Example:
+        >>> tg.nn.inference(tg.nn.Dropout(0.5))([1.0, 2.0])
+        [1.0, 2.0]
     """
 
     key_argument: ClassVar[str] = "key"
@@ -254,19 +266,33 @@ class Dropout1d(_ChannelDropout):
 
     J. Tompson et al., Efficient Object Localization Using Convolutional Networks, 2015. Arguments and errors are those
     of `Dropout`.
+
+    Example:
+        >>> tg.nn.inference(tg.nn.Dropout1d(0.5))(tg.ones((2, 3, 4))).shape
+        (2, 3, 4)
     """
 
     spatial = 1
 
 
 class Dropout2d(_ChannelDropout):
-    """Sets channels of `[batch, channels, height, width]` to 0 with probability `p`; see `Dropout1d`."""
+    """Sets channels of `[batch, channels, height, width]` to 0 with probability `p`; see `Dropout1d`.
+
+    Example:
+        >>> tg.nn.inference(tg.nn.Dropout2d(0.5))(tg.ones((2, 3, 4, 4))).shape
+        (2, 3, 4, 4)
+    """
 
     spatial = 2
 
 
 class Dropout3d(_ChannelDropout):
-    """Sets channels of `[batch, channels, depth, height, width]` to 0 with probability `p`; see `Dropout1d`."""
+    """Sets channels of `[batch, channels, depth, height, width]` to 0 with probability `p`; see `Dropout1d`.
+
+    Example:
+        >>> tg.nn.inference(tg.nn.Dropout3d(0.5))(tg.ones((2, 3, 2, 4, 4))).shape
+        (2, 3, 2, 4, 4)
+    """
 
     spatial = 3
 
@@ -291,6 +317,10 @@ class Bilinear(Module):
 
     Raises:
         ShapeError: An extent is not a positive integer.
+
+    Example:
+        >>> tg.nn.Bilinear(3, 4, 2).initialized(0)(tg.ones((5, 3)), tg.ones((5, 4))).shape
+        (5, 2)
     """
 
     def __init__(
@@ -325,7 +355,12 @@ class Bilinear(Module):
 
 
 class Identity(Module):
-    """The identity function as a layer."""
+    """The identity function as a layer.
+
+    Example:
+        >>> tg.nn.Identity()(tg.ones(2))
+        Array([1., 1.], dtype=f32)
+    """
 
     def __call__(self, x: Any) -> Any:
         """Returns `x`."""
@@ -333,7 +368,12 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """Merges the axes from `start_dim` to `end_dim` into one."""
+    """Merges the axes from `start_dim` to `end_dim` into one.
+
+    Example:
+        >>> tg.nn.Flatten()(tg.ones((2, 3, 4))).shape
+        (2, 12)
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
         super().__init__()
@@ -357,6 +397,11 @@ class Sequential(Module):
 
     Raises:
         OptionError: A layer can't be called, or a name is not an identifier.
+
+    Example:
+        >>> model = tg.nn.Sequential(tg.nn.Linear(3, 5), tg.nn.ReLU(), tg.nn.Linear(5, 2))
+        >>> model.initialized(0)(tg.ones((4, 3))).shape
+        (4, 2)
     """
 
     key_argument: ClassVar[str] = "key"
@@ -421,6 +466,10 @@ class MLP(Module):
     Raises:
         ShapeError: An extent is not a positive integer.
         OptionError: `dropout` is not a number between 0 and 1, or `activation` is not a function.
+
+    Example:
+        >>> tg.nn.MLP(3, [16, 16], 2).initialized(0)(tg.ones((4, 3))).shape
+        (4, 2)
     """
 
     key_argument: ClassVar[str] = "key"

@@ -54,6 +54,15 @@ class Module(NamedValues):
 
     Raises:
         InputError: An assigned array has values too large for f32, or requires a gradient.
+
+    Example:
+        >>> class Line(tg.nn.Module):
+        ...     def __init__(self):
+        ...         self.weight = tg.nn.param((3,), init=0.5)
+        ...     def __call__(self, x):
+        ...         return x @ self.weight
+        >>> Line().initialized(0)(tg.ones((2, 3)))
+        Array([1.5, 1.5], dtype=f32)
     """
 
     leaf_role: ClassVar[str] = "parameter"  # the role of its leaves as arguments of a traced function
@@ -586,6 +595,11 @@ def inference(model: T) -> T:
 
     Raises:
         ParameterError: It is not a module.
+
+    Example:
+        >>> model = tg.nn.Sequential(tg.nn.Linear(3, 2), tg.nn.Dropout(0.5)).initialized(0)
+        >>> tg.nn.inference(model)(tg.ones((4, 3))).shape
+        (4, 2)
     """
     if not isinstance(model, Module):
         raise ParameterError(f"inference: the model must be a tg.nn.Module, not {type(model).__name__}")

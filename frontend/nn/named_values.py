@@ -71,7 +71,6 @@ class NamedValues:
                 is declared.
 
         Example:
-            >>> import tensorgrad as tg
             >>> model = tg.nn.Linear(2, 1).initialized(0)
             >>> loss = lambda model, x: tg.sum(model(x) ** 2)
             >>> def after_a_step(model, x):

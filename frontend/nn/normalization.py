@@ -34,6 +34,11 @@ class LayerNorm(Module):
     Raises:
         ShapeError: An extent is not a positive integer.
         OptionError: `eps` is negative or not a number.
+
+    Example:
+        >>> tg.nn.LayerNorm(2).initialized(0)([[1.0, 3.0], [2.0, 8.0]])
+        Array([[-0.999995 ,  0.999995 ],
+         [-0.9999994,  0.9999994]], dtype=f32)
     """
 
     def __init__(
@@ -80,6 +85,11 @@ class RMSNorm(Module):
     Raises:
         ShapeError: An extent is not a positive integer.
         OptionError: `eps` is negative or not a number.
+
+    Example:
+        >>> tg.nn.RMSNorm(2).initialized(0)([[3.0, 3.0], [2.0, -2.0]])
+        Array([[ 1.,  1.],
+         [ 1., -1.]], dtype=f32)
     """
 
     def __init__(
@@ -127,6 +137,10 @@ class GroupNorm(Module):
     Raises:
         ShapeError: A number is not a positive integer, or the groups don't divide the channels.
         OptionError: `eps` is negative or not a number.
+
+    Example:
+        >>> tg.nn.GroupNorm(2, 6).initialized(0)(tg.ones((2, 6, 4, 4))).shape
+        (2, 6, 4, 4)
     """
 
     def __init__(
@@ -209,19 +223,33 @@ class InstanceNorm1d(_InstanceNorm):
     Raises:
         ShapeError: `num_features` is not a positive integer.
         OptionError: `eps` is negative or not a number.
+
+    Example:
+        >>> tg.nn.InstanceNorm1d(3).initialized(0)(tg.ones((2, 3, 8))).shape
+        (2, 3, 8)
     """
 
     spatial = 1
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Standardizes each channel of each example of `[batch, channels, height, width]`; see `InstanceNorm1d`."""
+    """Standardizes each channel of each example of `[batch, channels, height, width]`; see `InstanceNorm1d`.
+
+    Example:
+        >>> tg.nn.InstanceNorm2d(3).initialized(0)(tg.ones((2, 3, 4, 4))).shape
+        (2, 3, 4, 4)
+    """
 
     spatial = 2
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Standardizes each channel of each example of `[batch, channels, depth, height, width]`; see `InstanceNorm1d`."""
+    """Standardizes each channel of each example of `[batch, channels, depth, height, width]`; see `InstanceNorm1d`.
+
+    Example:
+        >>> tg.nn.InstanceNorm3d(3).initialized(0)(tg.ones((2, 3, 2, 4, 4))).shape
+        (2, 3, 2, 4, 4)
+    """
 
     spatial = 3
 
@@ -237,6 +265,10 @@ class LocalResponseNorm(Module):
 
     Raises:
         ShapeError: `size` is not a positive integer.
+
+    Example:
+        >>> tg.nn.LocalResponseNorm(2)(tg.ones((1, 4, 2, 2))).shape
+        (1, 4, 2, 2)
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
@@ -364,6 +396,10 @@ class BatchNorm1d(_BatchNorm):
     Raises:
         ShapeError: `num_features` is not a positive integer.
         OptionError: `eps` is negative or not a number, or `momentum` not between 0 and 1.
+
+    Example:
+        >>> tg.nn.inference(tg.nn.BatchNorm1d(3)).initialized(0)(tg.ones((2, 3))).shape
+        (2, 3)
     """
 
     spatial = (0, 1)
@@ -373,6 +409,10 @@ class BatchNorm2d(_BatchNorm):
     """Standardizes each channel of `[batch, channels, height, width]`.
 
     The formulas, arguments, attributes and errors are those of `BatchNorm1d`.
+
+    Example:
+        >>> tg.nn.inference(tg.nn.BatchNorm2d(3)).initialized(0)(tg.ones((2, 3, 4, 4))).shape
+        (2, 3, 4, 4)
     """
 
     spatial = (2,)
@@ -382,6 +422,10 @@ class BatchNorm3d(_BatchNorm):
     """Standardizes each channel of `[batch, channels, depth, height, width]`.
 
     The formulas, arguments, attributes and errors are those of `BatchNorm1d`.
+
+    Example:
+        >>> tg.nn.inference(tg.nn.BatchNorm3d(3)).initialized(0)(tg.ones((2, 3, 2, 4, 4))).shape
+        (2, 3, 2, 4, 4)
     """
 
     spatial = (3,)

@@ -28,6 +28,11 @@ class Parameter(Declared):
         dtype: The numpy dtype of the elements.
         initializer: Samples the values from a key.
         trainable: Whether programs compiled from now on train it; `Module.freeze` changes it.
+
+    Example:
+        >>> weight = tg.nn.Linear(3, 5).weight
+        >>> weight, weight.shape, weight.trainable
+        (f32[3, 5], (3, 5), True)
     """
 
     kind: ClassVar[str] = "parameter"
@@ -72,6 +77,10 @@ def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Para
         ShapeError: The shape is invalid.
         DTypeError: The dtype is not a floating-point one.
         OptionError: `init` is none of these, or an array of a different shape.
+
+    Example:
+        >>> tg.nn.param((3, 5), init=tg.initializers.he_normal)
+        f32[3, 5]
     """
     abstract = spec(shape, dtype)
     if not is_float(abstract.dtype):
@@ -90,6 +99,10 @@ class Buffer(Declared):
         shape: The extents.
         dtype: The numpy dtype of the elements.
         initializer: Samples the values from a key.
+
+    Example:
+        >>> tg.nn.buffer((3,))
+        buffer f32[3]
     """
 
     kind: ClassVar[str] = "buffer"
@@ -126,6 +139,10 @@ def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") 
         ShapeError: The shape is invalid.
         DTypeError: The dtype is not supported.
         OptionError: `init` is not an initializer, number or array, or an array of another shape.
+
+    Example:
+        >>> tg.nn.buffer((), init=0, dtype="i32")
+        buffer i32[]
     """
     abstract = spec(shape, dtype)
     if abstract.dtype.kind not in "fiu":

@@ -145,49 +145,91 @@ class _AdaptiveMaxPool(_Adaptive):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window of `[batch, channels, length]`; the arguments are those of `tg.max_pool`."""
+    """The largest element of each window of `[batch, channels, length]`; the arguments are those of `tg.max_pool`.
+
+    Example:
+        >>> tg.nn.MaxPool1d(2)([[[1.0, 3.0, 7.0, 5.0]]])
+        Array([[[3., 7.]]], dtype=f32)
+    """
 
     spatial = 1
 
 
 class MaxPool2d(_MaxPool):
-    """The largest element of each window of `[batch, channels, height, width]`; see `tg.max_pool`."""
+    """The largest element of each window of `[batch, channels, height, width]`; see `tg.max_pool`.
+
+    Example:
+        >>> tg.nn.MaxPool2d(3, stride=2, padding=1)(tg.ones((1, 3, 8, 8))).shape
+        (1, 3, 4, 4)
+    """
 
     spatial = 2
 
 
 class MaxPool3d(_MaxPool):
-    """The largest element of each window of `[batch, channels, depth, height, width]`; see `tg.max_pool`."""
+    """The largest element of each window of `[batch, channels, depth, height, width]`; see `tg.max_pool`.
+
+    Example:
+        >>> tg.nn.MaxPool3d(2)(tg.ones((1, 3, 2, 4, 6))).shape
+        (1, 3, 1, 2, 3)
+    """
 
     spatial = 3
 
 
 class AvgPool1d(_AvgPool):
-    """The mean of each window of `[batch, channels, length]`; the arguments are those of `tg.avg_pool`."""
+    """The mean of each window of `[batch, channels, length]`; the arguments are those of `tg.avg_pool`.
+
+    Example:
+        >>> tg.nn.AvgPool1d(2)([[[1.0, 3.0, 5.0, 7.0]]])
+        Array([[[2., 6.]]], dtype=f32)
+    """
 
     spatial = 1
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window of `[batch, channels, height, width]`; see `tg.avg_pool`."""
+    """The mean of each window of `[batch, channels, height, width]`; see `tg.avg_pool`.
+
+    Example:
+        >>> tg.nn.AvgPool2d(3, stride=2, padding=1)(tg.ones((1, 3, 8, 8))).shape
+        (1, 3, 4, 4)
+    """
 
     spatial = 2
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of `[batch, channels, depth, height, width]`; see `tg.avg_pool`."""
+    """The mean of each window of `[batch, channels, depth, height, width]`; see `tg.avg_pool`.
+
+    Example:
+        >>> tg.nn.AvgPool3d(2)(tg.ones((1, 3, 2, 4, 6))).shape
+        (1, 3, 1, 2, 3)
+    """
 
     spatial = 3
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """The inverse of `MaxPool1d` with `return_indices`, to `[batch, channels, length]`; see `tg.max_unpool`."""
+    """The inverse of `MaxPool1d` with `return_indices`, to `[batch, channels, length]`; see `tg.max_unpool`.
+
+    Example:
+        >>> values, indices = tg.nn.MaxPool1d(2, return_indices=True)([[[1.0, 3.0, 7.0, 5.0]]])
+        >>> tg.nn.MaxUnpool1d(2)(values, indices)
+        Array([[[0., 3., 7., 0.]]], dtype=f32)
+    """
 
     spatial = 1
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """The inverse of `MaxPool2d` with `return_indices`, to `[batch, channels, height, width]`; see `tg.max_unpool`."""
+    """The inverse of `MaxPool2d` with `return_indices`, to `[batch, channels, height, width]`; see `tg.max_unpool`.
+
+    Example:
+        >>> values, indices = tg.nn.MaxPool2d(2, return_indices=True)(tg.ones((1, 3, 4, 6)))
+        >>> tg.nn.MaxUnpool2d(2)(values, indices).shape
+        (1, 3, 4, 6)
+    """
 
     spatial = 2
 
@@ -196,13 +238,23 @@ class MaxUnpool3d(_MaxUnpool):
     """The inverse of `MaxPool3d` with `return_indices`, to `[batch, channels, depth, height, width]`.
 
     See `tg.max_unpool`.
+
+    Example:
+        >>> values, indices = tg.nn.MaxPool3d(2, return_indices=True)(tg.ones((1, 3, 2, 4, 6)))
+        >>> tg.nn.MaxUnpool3d(2)(values, indices).shape
+        (1, 3, 2, 4, 6)
     """
 
     spatial = 3
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """The means of `output_size` parts of each axis of `[batch, channels, length]`; see `tg.adaptive_avg_pool`."""
+    """The means of `output_size` parts of each axis of `[batch, channels, length]`; see `tg.adaptive_avg_pool`.
+
+    Example:
+        >>> tg.nn.AdaptiveAvgPool1d(2)(tg.ones((1, 3, 7))).shape
+        (1, 3, 2)
+    """
 
     spatial = 1
 
@@ -211,6 +263,10 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """The means of `output_size` parts of each axis of `[batch, channels, height, width]`.
 
     See `tg.adaptive_avg_pool`.
+
+    Example:
+        >>> tg.nn.AdaptiveAvgPool2d((2, None))(tg.ones((1, 3, 7, 5))).shape
+        (1, 3, 2, 5)
     """
 
     spatial = 2
@@ -220,6 +276,10 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """The means of `output_size` parts of each axis of `[batch, channels, depth, height, width]`.
 
     See `tg.adaptive_avg_pool`.
+
+    Example:
+        >>> tg.nn.AdaptiveAvgPool3d(1)(tg.ones((1, 3, 2, 4, 5))).shape
+        (1, 3, 1, 1, 1)
     """
 
     spatial = 3
@@ -229,6 +289,10 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """The largest elements of `output_size` parts of each axis of `[batch, channels, length]`.
 
     See `tg.adaptive_max_pool`.
+
+    Example:
+        >>> tg.nn.AdaptiveMaxPool1d(2)([[[1.0, 4.0, 2.0, 3.0]]])
+        Array([[[4., 3.]]], dtype=f32)
     """
 
     spatial = 1
@@ -238,6 +302,10 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """The largest elements of `output_size` parts of each axis of `[batch, channels, height, width]`.
 
     See `tg.adaptive_max_pool`.
+
+    Example:
+        >>> tg.nn.AdaptiveMaxPool2d((2, None))(tg.ones((1, 3, 7, 5))).shape
+        (1, 3, 2, 5)
     """
 
     spatial = 2
@@ -247,13 +315,22 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """The largest elements of `output_size` parts of each axis of `[batch, channels, depth, height, width]`.
 
     See `tg.adaptive_max_pool`.
+
+    Example:
+        >>> tg.nn.AdaptiveMaxPool3d(1)(tg.ones((1, 3, 2, 4, 5))).shape
+        (1, 3, 1, 1, 1)
     """
 
     spatial = 3
 
 
 class GlobalAvgPool(Module):
-    """The mean of each channel: `[batch, channels]`, or with the spatial axes kept at extent 1."""
+    """The mean of each channel: `[batch, channels]`, or with the spatial axes kept at extent 1.
+
+    Example:
+        >>> tg.nn.GlobalAvgPool()(tg.ones((2, 3, 4, 4))).shape
+        (2, 3)
+    """
 
     def __init__(self, keepdims: bool = False):
         super().__init__()
@@ -265,7 +342,12 @@ class GlobalAvgPool(Module):
 
 
 class GlobalMaxPool(Module):
-    """The largest element of each channel: `[batch, channels]`, or with the spatial axes kept at extent 1."""
+    """The largest element of each channel: `[batch, channels]`, or with the spatial axes kept at extent 1.
+
+    Example:
+        >>> tg.nn.GlobalMaxPool(keepdims=True)(tg.ones((2, 3, 4, 4))).shape
+        (2, 3, 1, 1)
+    """
 
     def __init__(self, keepdims: bool = False):
         super().__init__()

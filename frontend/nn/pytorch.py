@@ -144,6 +144,11 @@ def from_torch(
         InputError: With `strict`, names are missing or unexpected; or shapes differ (lists all); a value doesn't fit
             the parameter's dtype; or one parameter here has two different values there.
         OptionError: A path in `names` or a pattern in `ignore` matches nothing.
+
+    Example:
+        >>> state = {"weight": np.ones((5, 3), np.float32), "bias": np.zeros(5, np.float32)}  # of torch.nn.Linear(3, 5)
+        >>> tg.nn.from_torch(tg.nn.Linear(3, 5), state)["weight"].shape
+        (3, 5)
     """
     if not isinstance(state_dict, Mapping):
         raise InputError(f"from_torch: takes a state_dict, got {type(state_dict).__name__}")
@@ -200,6 +205,11 @@ def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] 
     Raises:
         InputError: Paths are missing or unexpected, or shapes differ.
         OptionError: A path in `names` matches nothing.
+
+    Example:
+        >>> values = {"weight": np.ones((3, 5), np.float32), "bias": np.zeros(5, np.float32)}
+        >>> tg.nn.to_torch(tg.nn.Linear(3, 5), values)["weight"].shape
+        (5, 3)
     """
     parameters = declarations(model)
     arrays = _checked(parameters, {name: _array(name, value) for name, value in values.items() if "/" not in name})

@@ -55,19 +55,34 @@ class _ConstantPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPad):
-    """Pads the last axis with a number: `padding` elements at both ends, or `(before, after)`."""
+    """Pads the last axis with a number: `padding` elements at both ends, or `(before, after)`.
+
+    Example:
+        >>> tg.nn.ConstantPad1d((1, 2), 9)([[[1, 2, 3]]])
+        Array([[[9, 1, 2, 3, 9, 9]]], dtype=i32)
+    """
 
     spatial = 1
 
 
 class ConstantPad2d(_ConstantPad):
-    """Pads the last two axes with a number: `padding` elements on all sides, or `(left, right, top, bottom)`."""
+    """Pads the last two axes with a number: `padding` elements on all sides, or `(left, right, top, bottom)`.
+
+    Example:
+        >>> tg.nn.ConstantPad2d((1, 1, 2, 0), 9)(tg.ones((1, 3, 4, 4))).shape
+        (1, 3, 6, 6)
+    """
 
     spatial = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """Pads the last three axes with a number: `padding` on all sides, or `(left, right, top, bottom, front, back)`."""
+    """Pads the last three axes with a number: `padding` on all sides, or `(left, right, top, bottom, front, back)`.
+
+    Example:
+        >>> tg.nn.ConstantPad3d(1, 9)(tg.ones((1, 3, 2, 4, 4))).shape
+        (1, 3, 4, 6, 6)
+    """
 
     spatial = 3
 
@@ -77,19 +92,34 @@ class _ZeroPad(_Pad):
 
 
 class ZeroPad1d(_ZeroPad):
-    """Pads the last axis with zeros; `padding` as for `ConstantPad1d`."""
+    """Pads the last axis with zeros; `padding` as for `ConstantPad1d`.
+
+    Example:
+        >>> tg.nn.ZeroPad1d(1)([[[1, 2, 3]]])
+        Array([[[0, 1, 2, 3, 0]]], dtype=i32)
+    """
 
     spatial = 1
 
 
 class ZeroPad2d(_ZeroPad):
-    """Pads the last two axes with zeros; `padding` as for `ConstantPad2d`."""
+    """Pads the last two axes with zeros; `padding` as for `ConstantPad2d`.
+
+    Example:
+        >>> tg.nn.ZeroPad2d((1, 1, 2, 0))(tg.ones((1, 3, 4, 4))).shape
+        (1, 3, 6, 6)
+    """
 
     spatial = 2
 
 
 class ZeroPad3d(_ZeroPad):
-    """Pads the last three axes with zeros; `padding` as for `ConstantPad3d`."""
+    """Pads the last three axes with zeros; `padding` as for `ConstantPad3d`.
+
+    Example:
+        >>> tg.nn.ZeroPad3d(1)(tg.ones((1, 3, 2, 4, 4))).shape
+        (1, 3, 4, 6, 6)
+    """
 
     spatial = 3
 
@@ -99,19 +129,34 @@ class _ReflectionPad(_Pad):
 
 
 class ReflectionPad1d(_ReflectionPad):
-    """Pads the last axis by reflection at its ends; `padding` as for `ConstantPad1d`."""
+    """Pads the last axis by reflection at its ends; `padding` as for `ConstantPad1d`.
+
+    Example:
+        >>> tg.nn.ReflectionPad1d(2)([[[1, 2, 3]]])
+        Array([[[3, 2, 1, 2, 3, 2, 1]]], dtype=i32)
+    """
 
     spatial = 1
 
 
 class ReflectionPad2d(_ReflectionPad):
-    """Pads the last two axes by reflection at the edges; `padding` as for `ConstantPad2d`."""
+    """Pads the last two axes by reflection at the edges; `padding` as for `ConstantPad2d`.
+
+    Example:
+        >>> tg.nn.ReflectionPad2d(1)(tg.ones((1, 3, 4, 4))).shape
+        (1, 3, 6, 6)
+    """
 
     spatial = 2
 
 
 class ReflectionPad3d(_ReflectionPad):
-    """Pads the last three axes by reflection at the faces; `padding` as for `ConstantPad3d`."""
+    """Pads the last three axes by reflection at the faces; `padding` as for `ConstantPad3d`.
+
+    Example:
+        >>> tg.nn.ReflectionPad3d(1)(tg.ones((1, 3, 2, 4, 4))).shape
+        (1, 3, 4, 6, 6)
+    """
 
     spatial = 3
 
@@ -121,19 +166,34 @@ class _ReplicationPad(_Pad):
 
 
 class ReplicationPad1d(_ReplicationPad):
-    """Pads the last axis by repeating its outermost elements; `padding` as for `ConstantPad1d`."""
+    """Pads the last axis by repeating its outermost elements; `padding` as for `ConstantPad1d`.
+
+    Example:
+        >>> tg.nn.ReplicationPad1d(2)([[[1, 2, 3]]])
+        Array([[[1, 1, 1, 2, 3, 3, 3]]], dtype=i32)
+    """
 
     spatial = 1
 
 
 class ReplicationPad2d(_ReplicationPad):
-    """Pads the last two axes by repeating their outermost elements; `padding` as for `ConstantPad2d`."""
+    """Pads the last two axes by repeating their outermost elements; `padding` as for `ConstantPad2d`.
+
+    Example:
+        >>> tg.nn.ReplicationPad2d(1)(tg.ones((1, 3, 4, 4))).shape
+        (1, 3, 6, 6)
+    """
 
     spatial = 2
 
 
 class ReplicationPad3d(_ReplicationPad):
-    """Pads the last three axes by repeating their outermost elements; `padding` as for `ConstantPad3d`."""
+    """Pads the last three axes by repeating their outermost elements; `padding` as for `ConstantPad3d`.
+
+    Example:
+        >>> tg.nn.ReplicationPad3d(1)(tg.ones((1, 3, 2, 4, 4))).shape
+        (1, 3, 4, 6, 6)
+    """
 
     spatial = 3
 
@@ -143,19 +203,34 @@ class _CircularPad(_Pad):
 
 
 class CircularPad1d(_CircularPad):
-    """Pads the last axis circularly; `padding` as for `ConstantPad1d`."""
+    """Pads the last axis circularly; `padding` as for `ConstantPad1d`.
+
+    Example:
+        >>> tg.nn.CircularPad1d(1)([[[1, 2, 3]]])
+        Array([[[3, 1, 2, 3, 1]]], dtype=i32)
+    """
 
     spatial = 1
 
 
 class CircularPad2d(_CircularPad):
-    """Pads the last two axes circularly; `padding` as for `ConstantPad2d`."""
+    """Pads the last two axes circularly; `padding` as for `ConstantPad2d`.
+
+    Example:
+        >>> tg.nn.CircularPad2d(1)(tg.ones((1, 3, 4, 4))).shape
+        (1, 3, 6, 6)
+    """
 
     spatial = 2
 
 
 class CircularPad3d(_CircularPad):
-    """Pads the last three axes circularly; `padding` as for `ConstantPad3d`."""
+    """Pads the last three axes circularly; `padding` as for `ConstantPad3d`.
+
+    Example:
+        >>> tg.nn.CircularPad3d(1)(tg.ones((1, 3, 2, 4, 4))).shape
+        (1, 3, 4, 6, 6)
+    """
 
     spatial = 3
 
@@ -172,6 +247,10 @@ class Upsample(Module):
 
     Raises:
         OptionError: Not exactly one of `size` and `scale_factor` is given.
+
+    Example:
+        >>> tg.nn.Upsample(scale_factor=2)(tg.ones((1, 3, 4, 5))).shape
+        (1, 3, 8, 10)
     """
 
     def __init__(
@@ -192,7 +271,12 @@ class Upsample(Module):
 
 
 class PixelShuffle(Module):
-    """`[..., c * f**2, h, w]` as `[..., c, h * f, w * f]`, with the factor `f`; see `tg.pixel_shuffle`."""
+    """`[..., c * f**2, h, w]` as `[..., c, h * f, w * f]`, with the factor `f`; see `tg.pixel_shuffle`.
+
+    Example:
+        >>> tg.nn.PixelShuffle(2)(tg.ones((1, 8, 3, 3))).shape
+        (1, 2, 6, 6)
+    """
 
     def __init__(self, upscale_factor: int):
         super().__init__()
@@ -205,7 +289,12 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """`[..., c, h * f, w * f]` as `[..., c * f**2, h, w]`, with the factor `f`; see `tg.pixel_unshuffle`."""
+    """`[..., c, h * f, w * f]` as `[..., c * f**2, h, w]`, with the factor `f`; see `tg.pixel_unshuffle`.
+
+    Example:
+        >>> tg.nn.PixelUnshuffle(2)(tg.ones((1, 2, 6, 6))).shape
+        (1, 8, 3, 3)
+    """
 
     def __init__(self, downscale_factor: int):
         super().__init__()
@@ -218,7 +307,12 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Interleaves the channels of groups; see `tg.channel_shuffle`."""
+    """Interleaves the channels of groups; see `tg.channel_shuffle`.
+
+    Example:
+        >>> tg.nn.ChannelShuffle(2)(tg.arange(4).reshape(1, 4, 1))[0, :, 0]
+        Array([0, 2, 1, 3], dtype=i32)
+    """
 
     def __init__(self, groups: int):
         super().__init__()
@@ -231,7 +325,12 @@ class ChannelShuffle(Module):
 
 
 class Unflatten(Module):
-    """Splits the axis `dim` into several; see `tg.unflatten`."""
+    """Splits the axis `dim` into several; see `tg.unflatten`.
+
+    Example:
+        >>> tg.nn.Unflatten(1, (3, -1))(tg.ones((2, 12))).shape
+        (2, 3, 4)
+    """
 
     def __init__(self, dim: int, unflattened_size: int | Sequence[int]):
         super().__init__()

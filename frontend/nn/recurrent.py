@@ -314,7 +314,6 @@ class RNN(Recurrent):
         OptionError: There is no such nonlinearity.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.nn.RNN(3, 5, num_layers=2).weight_ih_l1.shape
         (5, 5)
     """
@@ -343,7 +342,6 @@ class GRU(Recurrent):
         h' = (1 - z) * n + z * h
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.nn.GRU(3, 5).weight_hh_l0.shape
         (15, 5)
     """
@@ -369,7 +367,6 @@ class LSTM(Recurrent):
         h' = o * tanh(c')
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.nn.LSTM(3, 5, bidirectional=True).weight_ih_l0_reverse.shape
         (20, 3)
     """

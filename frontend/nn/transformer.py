@@ -113,6 +113,11 @@ class TransformerEncoderLayer(_Layer):
     Raises:
         ShapeError: An extent is not a positive integer, or the heads don't divide `d_model`.
         OptionError: `dropout` is not a number between 0 and 1, or `activation` is not a function.
+
+    Example:
+        >>> layer = tg.nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, dropout=0.0)
+        >>> layer.initialized(0)(tg.ones((2, 5, 8))).shape
+        (2, 5, 8)
     """
 
     def __call__(self, x: Any, key: Any = None, *, mask: Any = None) -> tg.Tensor:
@@ -145,6 +150,11 @@ class TransformerDecoderLayer(_Layer):
     Attributes:
         multihead_attn: Attention to the memory, `MultiHeadAttention`.
         norm3: The `LayerNorm` of the feed-forward network; `norm2` is that of attention to the memory.
+
+    Example:
+        >>> layer = tg.nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16, dropout=0.0)
+        >>> layer.initialized(0)(tg.ones((2, 5, 8)), tg.ones((2, 7, 8))).shape
+        (2, 5, 8)
     """
 
     def __init__(
@@ -222,6 +232,11 @@ class TransformerEncoder(Module):
     Raises:
         ShapeError: `num_layers` is not a positive integer.
         OptionError: `layer` is not a function.
+
+    Example:
+        >>> layer = lambda: tg.nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, dropout=0.0)
+        >>> tg.nn.TransformerEncoder(layer, num_layers=3).initialized(0)(tg.ones((2, 5, 8))).shape
+        (2, 5, 8)
     """
 
     key_argument: ClassVar[str] = "key"
@@ -240,7 +255,14 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """A stack of decoder layers that all attend to the same memory; arguments as for `TransformerEncoder`."""
+    """A stack of decoder layers that all attend to the same memory; arguments as for `TransformerEncoder`.
+
+    Example:
+        >>> layer = lambda: tg.nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16, dropout=0.0)
+        >>> decoder = tg.nn.TransformerDecoder(layer, num_layers=3).initialized(0)
+        >>> decoder(tg.ones((2, 5, 8)), tg.ones((2, 7, 8))).shape
+        (2, 5, 8)
+    """
 
     key_argument: ClassVar[str] = "key"
 

@@ -14,7 +14,12 @@ from tensorgrad.surface.calls import publish
 
 
 def supported() -> dict[str, tuple[str, ...]]:
-    """Returns the names of the ops that `load` supports, by family; ops of other domains are prefixed by the domain."""
+    """Returns the names of the ops that `load` supports, by family; ops of other domains are prefixed by the domain.
+
+    Example:
+        >>> tg.onnx.supported()["Resizing"]
+        ('Resize', 'Upsample')
+    """
     results: dict[str, tuple[str, ...]] = {}
     for family in FAMILIES:
         title = (family.__doc__ or "").partition("\n")[0].rstrip(".")

@@ -58,6 +58,13 @@ class OnnxModel(Module):
     Inside a trace, call the model that `tg.compile` or `attach` gives to the function, with tensors in the order of
     the graph's inputs or by their names. Outside of traces a call computes immediately by numpy, on the file's
     values.
+
+    Example:
+        >>> import onnx.parser
+        >>> text = '<ir_version: 10, opset_import: ["": 21]> f (float[2] x) => (float[2] y) { y = Neg(x) }'
+        >>> model = tg.onnx.load(onnx.parser.parse_model(text))
+        >>> model.inputs[0].name, model.inputs[0].shape, model(x=[-1.0, 2.0])
+        ('x', (2,), Array([ 1., -2.], dtype=f32))
     """
 
     def __init__(self, source: _Source):
@@ -215,6 +222,12 @@ def load(
         InputError: `constants` names no input, or its numbers don't fit.
         DTypeError: A number doesn't fit the narrower dtype.
         OSError: The file can't be read.
+
+    Example:
+        >>> import onnx.parser
+        >>> text = '<ir_version: 10, opset_import: ["": 21]> f (float[2] x) => (float[2] y) { y = Relu(x) }'
+        >>> tg.onnx.load(onnx.parser.parse_model(text))([-1.0, 2.0])
+        Array([0., 2.], dtype=f32)
     """
     with reading():
         model, folder = read(source)
@@ -299,6 +312,13 @@ def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[s
 
     Raises:
         OptionError, OSError: As `load`.
+
+    Example:
+        >>> import onnx.parser
+        >>> header = '<ir_version: 10, opset_import: ["": 21]>'
+        >>> text = header + "f (float[6] x, int64[1] s) => (float[n] y) { y = Tile(x, s) }"
+        >>> tg.onnx.constant_inputs(onnx.parser.parse_model(text))
+        ('s',)
     """
     with reading():
         model, folder = read(source)

@@ -33,6 +33,12 @@ class Input:
         dtype: The dtype it is converted to.
         element: ONNX's element type.
         kind: "tensor", "sequence" or "optional".
+
+    Example:
+        >>> import onnx.parser
+        >>> text = '<ir_version: 10, opset_import: ["": 21]> f (float[n, 2] x) => (float[n, 2] y) { y = Neg(x) }'
+        >>> tg.onnx.load(onnx.parser.parse_model(text)).inputs[0]
+        Input(name='x', shape=('n', 2), dtype=dtype('float32'), element=1, kind='tensor')
     """
 
     name: str

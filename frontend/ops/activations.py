@@ -51,14 +51,24 @@ def _gated(x: Any, limit: float) -> tuple[Tensor, Tensor]:
 
 @recorded_whole
 def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
-    """`x` where it is positive, else `negative_slope * x`; its derivative at 0 is `negative_slope`."""
+    """`x` where it is positive, else `negative_slope * x`; its derivative at 0 is `negative_slope`.
+
+    Example:
+        >>> tg.leaky_relu([-1.0, 2.0])
+        Array([-0.01,  2.  ], dtype=f32)
+    """
     tensor = as_float(x)
     return where(greater(tensor, 0), tensor, multiply(tensor, negative_slope))
 
 
 @recorded_whole
 def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
-    """`x` where it is positive, else `alpha * (exp(x) - 1)`; its derivative at 0 is `alpha`."""
+    """`x` where it is positive, else `alpha * (exp(x) - 1)`; its derivative at 0 is `alpha`.
+
+    Example:
+        >>> tg.elu([-1.0, 2.0])
+        Array([-0.63212055,  2.        ], dtype=f32)
+    """
     tensor = as_float(x)
     positive = greater(tensor, 0)
     return where(positive, tensor, multiply(expm1(where(positive, 0, tensor)), alpha))
@@ -66,7 +76,12 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
 
 @recorded_whole
 def selu(x: TensorLike) -> Tensor:
-    """Returns the self-normalizing `elu`: scale 1.0507, alpha 1.6733."""
+    """Returns the self-normalizing `elu`: scale 1.0507, alpha 1.6733.
+
+    Example:
+        >>> tg.selu([-1.0, 2.0])
+        Array([-1.1113307,  2.101402 ], dtype=f32)
+    """
     return multiply(elu(x, 1.6732632423543772), 1.0507009873554805)
 
 
@@ -81,6 +96,10 @@ def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
 
     Raises:
         OptionError: `approximate` is neither.
+
+    Example:
+        >>> tg.gelu([-1.0, 2.0])
+        Array([-0.15865526,  1.9544997 ], dtype=f32)
     """
     factor, gate = _gated(x, 50.0)
     if approximate == "none":
@@ -93,7 +112,12 @@ def gelu(x: TensorLike, approximate: str = "none") -> Tensor:
 
 @recorded_whole
 def silu(x: TensorLike) -> Tensor:
-    """`x * sigmoid(x)`."""
+    """`x * sigmoid(x)`.
+
+    Example:
+        >>> tg.silu([-1.0, 2.0])
+        Array([-0.2689414,  1.761594 ], dtype=f32)
+    """
     factor, gate = _gated(x, 1000.0)
     return multiply(factor, sigmoid(gate))
 
@@ -110,6 +134,10 @@ def softplus(x: TensorLike, beta: float = 1.0, threshold: float | None = None) -
 
     Raises:
         OptionError: `beta` is 0.
+
+    Example:
+        >>> tg.softplus([0.0, 5.0])
+        Array([0.6931472, 5.0067153], dtype=f32)
     """
     tensor = as_float(x)
     if not beta:
@@ -124,31 +152,56 @@ def softplus(x: TensorLike, beta: float = 1.0, threshold: float | None = None) -
 
 @recorded_whole
 def log_sigmoid(x: TensorLike) -> Tensor:
-    """Returns the logarithm of the sigmoid, `-softplus(-x)`, without overflow."""
+    """Returns the logarithm of the sigmoid, `-softplus(-x)`, without overflow.
+
+    Example:
+        >>> tg.log_sigmoid([-5.0, 0.0])
+        Array([-5.0067153, -0.6931472], dtype=f32)
+    """
     return negative(softplus(negative(as_float(x))))
 
 
 def mish(x: TensorLike) -> Tensor:
-    """`x * tanh(softplus(x))`."""
+    """`x * tanh(softplus(x))`.
+
+    Example:
+        >>> tg.mish([-1.0, 2.0])
+        Array([-0.30340147,  1.9439589 ], dtype=f32)
+    """
     factor, gate = _gated(x, 1000.0)
     return multiply(factor, tanh(softplus(gate)))
 
 
 def hard_tanh(x: TensorLike) -> Tensor:
-    """`x` clamped to `[-1, 1]`; its derivative at both bounds is 0."""
+    """`x` clamped to `[-1, 1]`; its derivative at both bounds is 0.
+
+    Example:
+        >>> tg.hard_tanh([-4.0, 0.5, 3.0])
+        Array([-1. ,  0.5,  1. ], dtype=f32)
+    """
     tensor = as_float(x)
     return where(less_equal(tensor, -1), -1, where(greater_equal(tensor, 1), 1, tensor))
 
 
 def hard_sigmoid(x: TensorLike) -> Tensor:
-    """`x / 6 + 1 / 2` clamped to `[0, 1]`; its derivative is 0 from 3 on, and up to -3."""
+    """`x / 6 + 1 / 2` clamped to `[0, 1]`; its derivative is 0 from 3 on, and up to -3.
+
+    Example:
+        >>> tg.hard_sigmoid([-4.0, 0.0, 1.5])
+        Array([0.  , 0.5 , 0.75], dtype=f32)
+    """
     tensor = as_float(x)
     line = multiply(tensor, 1 / 6) + 0.5
     return where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), 1, line))
 
 
 def relu6(x: TensorLike) -> Tensor:
-    """`x` clamped to `[0, 6]`; its derivative at both bounds is 0."""
+    """`x` clamped to `[0, 6]`; its derivative at both bounds is 0.
+
+    Example:
+        >>> tg.relu6([-1.0, 2.0, 8.0])
+        Array([0., 2., 6.], dtype=f32)
+    """
     tensor = as_float(x)
     return where(less_equal(tensor, 0), 0, where(greater_equal(tensor, 6), 6, tensor))
 
@@ -157,6 +210,10 @@ def hard_swish(x: TensorLike) -> Tensor:
     """`x * relu6(x + 3) / 6`; its derivative at -3 is 0, at 3 it is 1.
 
     A. Howard et al., Searching for MobileNetV3, 2019.
+
+    Example:
+        >>> tg.hard_swish([-4.0, 0.0, 3.0])
+        Array([0., 0., 3.], dtype=f32)
     """
     tensor = as_float(x)
     inside = where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), 0, tensor))
@@ -165,7 +222,12 @@ def hard_swish(x: TensorLike) -> Tensor:
 
 
 def softsign(x: TensorLike) -> Tensor:
-    """`x / (1 + |x|)`, which is -1 and 1 at the infinities."""
+    """`x / (1 + |x|)`, which is -1 and 1 at the infinities.
+
+    Example:
+        >>> tg.softsign([-1.0, 3.0])
+        Array([-0.5 ,  0.75], dtype=f32)
+    """
     tensor = as_float(x)
     magnitude = absolute(tensor)
     is_large = greater(magnitude, 1e30)
@@ -180,6 +242,10 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
 
     Raises:
         OptionError: `alpha` is 0.
+
+    Example:
+        >>> tg.celu([-1.0, 2.0])
+        Array([-0.63212055,  2.        ], dtype=f32)
     """
     if not alpha:
         raise OptionError("celu: alpha is 0")
@@ -189,7 +255,12 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
 
 
 def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
-    """`x` where its magnitude exceeds the threshold, else 0."""
+    """`x` where its magnitude exceeds the threshold, else 0.
+
+    Example:
+        >>> tg.hard_shrink([-1.0, 0.2, 2.0])
+        Array([-1.,  0.,  2.], dtype=f32)
+    """
     tensor = as_float(x)
     return where(less_equal(absolute(tensor), threshold), 0, tensor)
 
@@ -199,6 +270,10 @@ def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
 
     Raises:
         OptionError: The threshold is negative.
+
+    Example:
+        >>> tg.soft_shrink([-1.0, 0.2, 2.0])
+        Array([-0.5,  0. ,  1.5], dtype=f32)
     """
     if not threshold >= 0:
         raise OptionError(f"soft_shrink: the threshold must not be negative, got {threshold!r}")
@@ -209,7 +284,12 @@ def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
 
 
 def tanh_shrink(x: TensorLike) -> Tensor:
-    """`x - tanh(x)`."""
+    """`x - tanh(x)`.
+
+    Example:
+        >>> tg.tanh_shrink([0.0, 2.0])
+        Array([0.       , 1.0359724], dtype=f32)
+    """
     tensor = as_float(x)
     return tensor - tanh(tensor)
 
@@ -221,6 +301,10 @@ def glu(x: TensorLike, axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: There is no such axis, or its extent is odd.
+
+    Example:
+        >>> tg.glu([[1.0, 2.0, 0.0, 100.0]])
+        Array([[0.5, 2. ]], dtype=f32)
     """
     tensor = as_float(x)
     place = normalized_axis(axis, tensor.ndim, "glu")
@@ -256,7 +340,6 @@ def gumbel_softmax(
         ShapeError: The axis is out of range.
 
     Example:
-        >>> import tensorgrad as tg
         >>> logits = tg.log(tg.array([0.1, 0.2, 0.7]))
         >>> tg.gumbel_softmax(logits, tg.random.key(0), temperature=0.5, hard=True)
         Array([0., 1., 0.], dtype=f32)

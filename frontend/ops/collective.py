@@ -39,6 +39,10 @@ def all_reduce(x: Any, reduction: str = "sum") -> Tensor:
     Raises:
         OptionError: The reduction is none of these.
         DTypeError: The mean of integers, or anything of booleans.
+
+    Example:
+        >>> tg.distributed.simulate(2, lambda group: float(tg.jit(tg.all_reduce, device="numpy")(group.rank + 1.0)))
+        [3.0, 3.0]
     """
     tensor = as_tensor(x)
     if reduction not in REDUCTIONS:
@@ -62,6 +66,10 @@ def reduce_scatter(x: Any, axis: int = 0) -> Tensor:
     Raises:
         ShapeError: There is no such axis, or it can't be divided equally.
         DTypeError: The elements are booleans.
+
+    Example:
+        >>> tg.distributed.simulate(2, lambda group: tg.jit(tg.reduce_scatter, device="numpy")(np.ones((4, 3))).shape)
+        [(2, 3), (2, 3)]
     """
     tensor, size = as_tensor(x), current_group().size
     place = normalized_axis(axis, tensor.ndim, "reduce_scatter")
@@ -82,6 +90,10 @@ def all_gather(x: Any, axis: int = 0) -> Tensor:
 
     Raises:
         ShapeError: There is no such axis.
+
+    Example:
+        >>> tg.distributed.simulate(2, lambda group: tg.jit(tg.all_gather, device="numpy")(np.ones((2, 3))).shape)
+        [(4, 3), (4, 3)]
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "all_gather")
@@ -97,6 +109,10 @@ def broadcast_from(x: Any, root: int = 0) -> Tensor:
 
     Raises:
         OptionError: There is no such rank.
+
+    Example:
+        >>> tg.distributed.simulate(2, lambda group: float(tg.jit(tg.broadcast_from, device="numpy")(group.rank + 5.0)))
+        [5.0, 5.0]
     """
     size = current_group().size
     if not is_integer(root, 0) or root >= size:

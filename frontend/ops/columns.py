@@ -33,6 +33,12 @@ def unfold(x: TensorLike, axis: int, size: int, step: int) -> Tensor:
 
     Raises:
         ShapeError: The axis is out of range, no window fits, or `size` or `step` is not a positive integer.
+
+    Example:
+        >>> tg.unfold([1, 2, 3, 4], 0, 2, 1)
+        Array([[1, 2],
+         [2, 3],
+         [3, 4]], dtype=i32)
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "unfold")
@@ -85,6 +91,10 @@ def im2col(x: TensorLike, size: Sizes, stride: Sizes = 1, padding: Padding = 0, 
 
     Raises:
         ShapeError: `x` has no spatial axis, or no window fits.
+
+    Example:
+        >>> tg.im2col(tg.ones((2, 3, 8, 8)), (3, 3)).shape
+        (2, 27, 36)
     """
     tensor = as_tensor(x)
     if tensor.ndim < 3:
@@ -116,6 +126,12 @@ def col2im(
     Raises:
         ShapeError: The shape does not match such columns, or no window fits.
         DTypeError: The elements are bool.
+
+    Example:
+        >>> tg.col2im(tg.ones((1, 4, 4)), (3, 3), (2, 2))[0, 0]
+        Array([[1., 2., 1.],
+         [2., 4., 2.],
+         [1., 2., 1.]], dtype=f32)
     """
     tensor = numbers("col2im", x)[0]
     extents = listed(list(output_size), len(output_size), "col2im: output_size")

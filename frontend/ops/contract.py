@@ -70,6 +70,10 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
 
     Raises:
         ShapeError: The axes don't pair up, or their extents differ.
+
+    Example:
+        >>> tg.tensordot(tg.ones((2, 3, 4)), tg.ones((4, 3, 5)), axes=([1, 2], [1, 0])).shape
+        (2, 5)
     """
     left, right = numbers("tensordot", x, y)
     if isinstance(axes, (tuple, list)):
@@ -90,7 +94,13 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
 
 
 def outer(x: Any, y: Any) -> Tensor:
-    """Returns the products of each element of `x` with each of `y`; both are flattened, as in NumPy."""
+    """Returns the products of each element of `x` with each of `y`; both are flattened, as in NumPy.
+
+    Example:
+        >>> tg.outer([1.0, 2.0], [10.0, 20.0, 30.0])
+        Array([[10., 20., 30.],
+         [20., 40., 60.]], dtype=f32)
+    """
     left, right = numbers("outer", x, y)
     return contracted(reshape(left, -1), reshape(right, -1), ([], []), ([], []))
 
@@ -114,6 +124,12 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
     Raises:
         ShapeError: The subscripts are malformed or don't match the operands.
         DTypeError: The operands have no common dtype, or it is bool.
+
+    Example:
+        >>> tg.einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
+        Array([21., 43.], dtype=f32)
+        >>> tg.einsum("bij,bjk->bik", tg.ones((5, 2, 3)), tg.ones((5, 3, 4))).shape
+        (5, 2, 4)
     """
     if not isinstance(subscripts, str):
         raise ShapeError(f"einsum: the subscripts must be a string such as 'ij,jk->ik', got {subscripts!r}")

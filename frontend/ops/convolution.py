@@ -106,6 +106,10 @@ def conv(
     Raises:
         ShapeError: The shapes don't match, or a window does not fit into the padded images.
         DTypeError: The operands have no common dtype, or it is bool.
+
+    Example:
+        >>> tg.conv(tg.ones((2, 3, 8, 8)), tg.ones((16, 3, 3, 3)), padding="same").shape
+        (2, 16, 8, 8)
     """
     return _conv("conv", None, x, w, bias, stride, padding, dilation, groups)
 
@@ -119,7 +123,12 @@ def conv1d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """`conv` along one axis: `x` is `[batch, channels, length]`."""
+    """`conv` along one axis: `x` is `[batch, channels, length]`.
+
+    Example:
+        >>> tg.conv1d([[[1.0, 2.0, 3.0, 4.0]]], [[[1.0, 1.0]]])
+        Array([[[3., 5., 7.]]], dtype=f32)
+    """
     return _conv("conv1d", 1, x, w, bias, stride, padding, dilation, groups)
 
 
@@ -132,7 +141,12 @@ def conv2d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """`conv` on images: `x` is `[batch, channels, height, width]`."""
+    """`conv` on images: `x` is `[batch, channels, height, width]`.
+
+    Example:
+        >>> tg.conv2d(tg.ones((2, 3, 8, 8)), tg.ones((16, 3, 3, 3)), stride=2, padding=1).shape
+        (2, 16, 4, 4)
+    """
     return _conv("conv2d", 2, x, w, bias, stride, padding, dilation, groups)
 
 
@@ -145,7 +159,12 @@ def conv3d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """`conv` on volumes: `x` is `[batch, channels, depth, height, width]`."""
+    """`conv` on volumes: `x` is `[batch, channels, depth, height, width]`.
+
+    Example:
+        >>> tg.conv3d(tg.ones((2, 3, 4, 6, 6)), tg.ones((5, 3, 2, 3, 3))).shape
+        (2, 5, 3, 4, 4)
+    """
     return _conv("conv3d", 3, x, w, bias, stride, padding, dilation, groups)
 
 
@@ -180,6 +199,10 @@ def conv_transpose(
     Raises:
         ShapeError: The shapes don't match, or the result would be empty.
         DTypeError: The operands have no common dtype, or it is bool.
+
+    Example:
+        >>> tg.conv_transpose(tg.ones((2, 16, 4, 4)), tg.ones((16, 3, 2, 2)), stride=2).shape
+        (2, 3, 8, 8)
     """
     what = "conv_transpose"
     images, weights, count = _conv_operands(what, x, w, None)

@@ -81,6 +81,11 @@ def cumsum(x: TensorLike, axis: int | None = None, *, dtype: object = None) -> T
     Raises:
         DTypeError: `dtype` is bool.
         ShapeError: The axis is out of range.
+
+    Example:
+        >>> tg.cumsum([[1, 2], [3, 4]], axis=0)
+        Array([[1, 2],
+         [4, 6]], dtype=i32)
     """
     rows, place = _prepared(counted(x, dtype, "cumsum"), axis, "cumsum")
     return moveaxis(_folds(rows, 0, _sums, operator.add, 0) if rows.size else rows, -1, place)
@@ -98,6 +103,11 @@ def cumprod(x: TensorLike, axis: int | None = None, *, dtype: object = None) -> 
     Raises:
         DTypeError: `dtype` is bool.
         ShapeError: The axis is out of range.
+
+    Example:
+        >>> tg.cumprod([[1, 2], [3, 4]], axis=1)
+        Array([[ 1,  2],
+         [ 3, 12]], dtype=i32)
     """
     rows, place = _prepared(counted(x, dtype, "cumprod"), axis, "cumprod")
     if rows.size:
@@ -118,6 +128,10 @@ def cummax(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
 
     Raises:
         ShapeError: The axis is out of range.
+
+    Example:
+        >>> tg.cummax([1.0, 3.0, 2.0])
+        (Array([1., 3., 3.], dtype=f32), Array([0, 1, 1], dtype=i32))
     """
     return _extremes(x, axis, "cummax", largest, maximum, -1)
 
@@ -135,6 +149,10 @@ def cummin(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
 
     Raises:
         ShapeError: The axis is out of range.
+
+    Example:
+        >>> tg.cummin([3.0, 1.0, 2.0])
+        (Array([3., 1., 1.], dtype=f32), Array([0, 1, 1], dtype=i32))
     """
     return _extremes(x, axis, "cummin", smallest, minimum, 1)
 
@@ -155,6 +173,10 @@ def diff(
     Raises:
         ShapeError: The axis is out of range, `n` is negative, or the shape of `prepend` or `append` doesn't match.
         DTypeError: `prepend` or `append` has no common dtype with `x`.
+
+    Example:
+        >>> tg.diff([1, 4, 9])
+        Array([3, 5], dtype=i32)
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "diff")
@@ -205,6 +227,10 @@ def logcumsumexp(x: TensorLike, axis: int | None = None) -> Tensor:
 
     Raises:
         ShapeError: The axis is out of range.
+
+    Example:
+        >>> tg.logcumsumexp([1000.0, 1000.0])
+        Array([1000.    , 1000.6932], dtype=f32)
     """
     rows, place = _prepared(as_float(x), axis, "logcumsumexp")
     return moveaxis(_logarithms(rows) if rows.size else rows, -1, place)

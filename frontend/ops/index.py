@@ -39,6 +39,12 @@ def embedding(table: Any, indices: Any) -> Tensor:
     Raises:
         DTypeError: The indices are not integers.
         ShapeError: The table has no axes.
+
+    Example:
+        >>> tg.embedding([[0.5, 1.0], [2.0, 3.0]], [1, 1, 0])
+        Array([[2. , 3. ],
+         [2. , 3. ],
+         [0.5, 1. ]], dtype=f32)
     """
     return take(table, indices, 0)
 
@@ -83,6 +89,11 @@ def gather(x: Any, axis: int, indices: Any) -> Tensor:
     Raises:
         DTypeError: The indices are not integers.
         ShapeError: The indices are longer than `x` on another axis.
+
+    Example:
+        >>> tg.gather([[1, 2], [3, 4]], 1, [[1, 1], [0, 0]])
+        Array([[2, 2],
+         [3, 3]], dtype=i32)
     """
     tensor, positions = as_tensor(x), as_tensor(indices)
     place = axis_of_indices(tensor, positions, axis, "gather")
@@ -102,6 +113,10 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
     Raises:
         DTypeError: The indices are not integers.
         ShapeError: There are fewer updates than indices on an axis, or these are longer than `x` on another one.
+
+    Example:
+        >>> tg.scatter_add(tg.zeros(3), 0, [0, 2, 2], [1.0, 2.0, 4.0])
+        Array([1., 0., 6.], dtype=f32)
     """
     tensor, positions = as_tensor(x), as_tensor(indices)
     place = axis_of_indices(tensor, positions, axis, "scatter_add")
@@ -121,6 +136,11 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
     Raises:
         DTypeError: The indices are not integers.
         OptionError: `count` is not a positive integer.
+
+    Example:
+        >>> tg.one_hot([2, 0], 3)
+        Array([[0., 0., 1.],
+         [1., 0., 0.]], dtype=f32)
     """
     tensor = as_indices(indices, "one_hot", count if isinstance(count, int | np.integer) else 0)
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
@@ -137,6 +157,10 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
     Raises:
         TraceError: The values are not known yet.
         ShapeError: There are no axes.
+
+    Example:
+        >>> tg.nonzero([[1, 0], [0, 2]])
+        (Array([0, 1], dtype=i32), Array([0, 1], dtype=i32))
     """
     tensor = as_tensor(x)
     if not tensor.ndim:
@@ -156,6 +180,10 @@ def masked_select(x: Any, mask: Any) -> Tensor:
         TraceError: The values of the mask are not known yet: it works only outside a trace.
         DTypeError: The mask is not boolean.
         ShapeError: They don't broadcast.
+
+    Example:
+        >>> tg.masked_select([1.0, 2.0, 3.0], [True, False, True])
+        Array([1., 3.], dtype=f32)
     """
     tensor, chosen = as_tensor(x), as_tensor(mask)
     if chosen.dtype.kind != "b":

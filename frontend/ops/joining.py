@@ -55,6 +55,10 @@ def moveaxis(x: TensorLike, source: Any, destination: Any) -> Tensor:
 
     Raises:
         ShapeError: An axis is out of range or named twice, or the two name different numbers of axes.
+
+    Example:
+        >>> tg.moveaxis(tg.ones((2, 3, 4)), 0, -1).shape
+        (3, 4, 2)
     """
     tensor = as_tensor(x)
     places: list[list[int]] = []
@@ -76,6 +80,10 @@ def permute(x: TensorLike, *axes: Axes) -> Tensor:
 
     Raises:
         ShapeError: The axes are not a permutation.
+
+    Example:
+        >>> tg.permute(tg.ones((2, 3, 4)), 2, 0, 1).shape
+        (4, 2, 3)
     """
     tensor = as_tensor(x)
     requested = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
@@ -109,6 +117,10 @@ def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
     Raises:
         ShapeError: There are none, or their shapes differ on another axis.
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.concat([tg.ones((2, 3)), tg.zeros((1, 3))]).shape
+        (3, 3)
     """
     parts = _alike("concat", tensors)
     if axis is None:
@@ -131,6 +143,11 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     Raises:
         ShapeError: There are none, or their shapes differ.
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.stack([[1, 2], [3, 4]], axis=1)
+        Array([[1, 3],
+         [2, 4]], dtype=i32)
     """
     parts = _alike("stack", tensors)
     for part in parts:
@@ -155,6 +172,10 @@ def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor
 
     Raises:
         ShapeError: The axis can't be divided equally.
+
+    Example:
+        >>> [part.tolist() for part in tg.split(tg.arange(6), [1, 4])]
+        [[0], [1, 2, 3], [4, 5]]
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "split")
@@ -178,6 +199,10 @@ def chunk(x: TensorLike, chunks: int, axis: int = 0) -> list[Tensor]:
 
     Raises:
         ShapeError: The axis is out of range, or `chunks` is not a positive integer.
+
+    Example:
+        >>> [part.tolist() for part in tg.chunk(tg.arange(5), 2)]
+        [[0, 1, 2], [3, 4]]
     """
     tensor = as_tensor(x)
     place, count = normalized_axis(axis, tensor.ndim, "chunk"), _integer(chunks, "chunk: the number of parts")
@@ -195,6 +220,10 @@ def narrow(x: TensorLike, axis: int, start: int, length: int) -> Tensor:
 
     Raises:
         ShapeError: They are not all within the axis.
+
+    Example:
+        >>> tg.narrow(tg.arange(6), 0, 1, 3)
+        Array([1, 2, 3], dtype=i32)
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "narrow")
@@ -213,6 +242,10 @@ def roll(x: TensorLike, shift: TensorLike, axis: Axes | None = None) -> Tensor:
 
     Raises:
         ShapeError: An axis is out of range, or shifts and axes differ in number.
+
+    Example:
+        >>> tg.roll([1, 2, 3, 4], 1)
+        Array([4, 1, 2, 3], dtype=i32)
     """
     tensor = as_tensor(x)
     if axis is None:
@@ -241,6 +274,10 @@ def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
     Raises:
         ShapeError: A number of repeats is negative, or their list does not match the axis.
         TraceError: The numbers are known only when the program runs.
+
+    Example:
+        >>> tg.repeat([1, 2], 2), tg.repeat([1, 2], [1, 3])
+        (Array([1, 1, 2, 2], dtype=i32), Array([1, 2, 2, 2], dtype=i32))
     """
     tensor = as_tensor(x)
     if axis is None:
@@ -269,6 +306,10 @@ def tile(x: TensorLike, repeats: Any) -> Tensor:
 
     Raises:
         ShapeError: A number is negative.
+
+    Example:
+        >>> tg.tile([1, 2], 2)
+        Array([1, 2, 1, 2], dtype=i32)
     """
     tensor = as_tensor(x)
     counts = [_integer(c, "tile: a number") for c in (repeats if isinstance(repeats, (tuple, list)) else [repeats])]
@@ -317,6 +358,11 @@ def pad(x: TensorLike, pad_width: Any, mode: str = "constant", constant_values: 
         ShapeError: The widths don't match, or crop more than there is; or an axis is too short: `reflect` pads by at
             most all elements except the one it mirrors at, `symmetric` and `wrap` by at most all.
         OptionError: The mode is unknown.
+
+    Example:
+        >>> tg.pad([[1, 2]], ((0, 1), (2, 0)))
+        Array([[0, 0, 1, 2],
+         [0, 0, 0, 0]], dtype=i32)
     """
     tensor = as_tensor(x)
     if mode not in PAD_MODES:
@@ -402,6 +448,12 @@ def tril(x: TensorLike, k: int = 0) -> Tensor:
 
     Raises:
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> tg.tril(tg.ones((3, 3), dtype="i32"))
+        Array([[1, 0, 0],
+         [1, 1, 0],
+         [1, 1, 1]], dtype=i32)
     """
     return _triangle(x, k, False, "tril")
 
@@ -411,6 +463,12 @@ def triu(x: TensorLike, k: int = 0) -> Tensor:
 
     Raises:
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> tg.triu(tg.ones((3, 3), dtype="i32"), 1)
+        Array([[0, 1, 1],
+         [0, 0, 1],
+         [0, 0, 0]], dtype=i32)
     """
     return _triangle(x, k, True, "triu")
 
@@ -421,6 +479,10 @@ def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
 
     Raises:
         ShapeError: `x` has fewer than two axes, or the two are the same.
+
+    Example:
+        >>> tg.diagonal([[1, 2], [3, 4]])
+        Array([1, 4], dtype=i32)
     """
     tensor = as_tensor(x)
     places = [normalized_axis(axis, tensor.ndim, "diagonal") for axis in (axis1, axis2)]
@@ -449,6 +511,11 @@ def meshgrid(*axes: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     Raises:
         OptionError: `indexing` is neither.
         ShapeError: A tensor has two axes or more.
+
+    Example:
+        >>> rows, columns = tg.meshgrid([0, 1], [0, 1, 2], indexing="ij")
+        >>> rows.tolist(), columns.tolist()
+        ([[0, 0, 0], [1, 1, 1]], [[0, 1, 2], [0, 1, 2]])
     """
     if indexing not in ("xy", "ij"):
         raise OptionError(f"meshgrid: indexing {indexing!r} is not one of xy, ij")
@@ -465,7 +532,13 @@ def meshgrid(*axes: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def eye(rows: int, columns: int | None = None, k: int = 0, dtype: object = "f32") -> Tensor:
-    """Ones on the diagonal `k` above the main one, zeros elsewhere."""
+    """Ones on the diagonal `k` above the main one, zeros elsewhere.
+
+    Example:
+        >>> tg.eye(2, 3)
+        Array([[1., 0., 0.],
+         [0., 1., 0.]], dtype=f32)
+    """
     extents = [_integer(n, "eye: an extent") for n in (rows, rows if columns is None else columns)]
     if builtins.min(extents) < 0:
         raise ShapeError(f"eye: extents {tuple(extents)} must not be negative")
@@ -480,6 +553,10 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dt
     Raises:
         ShapeError: `num` is negative.
         DTypeError: A number is out of the dtype's range.
+
+    Example:
+        >>> tg.linspace(0.0, 1.0, 5)
+        Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=f32)
     """
     count = _integer(num, "linspace: num")
     if count < 0:

@@ -34,7 +34,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     where,
 )
 from tensorgrad.ops.elementwise.composed import xlogy
-from tensorgrad.ops.elementwise.functions import exp, isinf, log, sqrt
+from tensorgrad.ops.elementwise.functions import exp, isinf, log
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
@@ -202,6 +202,10 @@ def cross_entropy(
             `[classes]`.
         OptionError: The reduction is unknown, smoothing is outside `[0, 1]`, or `ignore_index` is given for
             probabilities.
+
+    Example:
+        >>> tg.cross_entropy([[2.0, 0.0, 0.0], [0.0, 0.0, 5.0]], [0, 2], reduction="none")
+        Array([0.23954487, 0.01338577], dtype=f32)
     """
     what = "cross_entropy"
     scores, targets = as_tensor(logits), as_tensor(labels)
@@ -258,6 +262,10 @@ def nll(
         ShapeError: The labels' shape is not that of the log-probabilities without the last axis, or the weights' shape
             is not `[classes]`.
         OptionError: The reduction is unknown, or `ignore_index` is not a valid label.
+
+    Example:
+        >>> tg.nll(tg.log([[0.5, 0.5], [0.25, 0.75]]), [0, 1], "none")
+        Array([0.6931472, 0.2876821], dtype=f32)
     """
     what = "nll"
     scores, targets = as_tensor(log_probabilities), as_tensor(labels)
@@ -290,6 +298,10 @@ def binary_cross_entropy_with_logits(
         ShapeError: The shapes differ, or weights don't broadcast.
         DTypeError: The operands are not floats.
         OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.binary_cross_entropy_with_logits([0.0, -1000.0], [1.0, 1.0], reduction="none")
+        Array([6.931472e-01, 1.000000e+03], dtype=f32)
     """
     what = "binary_cross_entropy_with_logits"
     check_reduction(what, reduction)
@@ -334,6 +346,10 @@ def binary_cross_entropy(
         ShapeError: The shapes differ, or the weight doesn't broadcast.
         DTypeError: The operands are not floats.
         OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.binary_cross_entropy([0.5, 0.9], [0.0, 1.0])
+        Array(0.39925388, dtype=f32)
     """
     what = "binary_cross_entropy"
     check_reduction(what, reduction)
@@ -388,6 +404,10 @@ def mse(prediction: TensorLike, target: TensorLike, reduction: str = "mean") -> 
     Raises:
         ShapeError: The shapes differ.
         OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.mse([1.0, -2.0], [0.0, 0.0])
+        Array(2.5, dtype=f32)
     """
     left, right = alike("mse", prediction, target)
     return reduced_by("mse", lambda: square(subtract(left, right)), reduction)
@@ -405,6 +425,10 @@ def l1(prediction: TensorLike, target: TensorLike, reduction: str = "mean") -> T
     Raises:
         ShapeError: The shapes differ.
         OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.l1([1.0, -2.0], [0.0, 0.0])
+        Array(1.5, dtype=f32)
     """
     left, right = alike("l1", prediction, target)
     return reduced_by("l1", lambda: absolute(subtract(left, right)), reduction)
@@ -423,6 +447,10 @@ def huber(prediction: TensorLike, target: TensorLike, reduction: str = "mean", *
     Raises:
         ShapeError: The shapes differ.
         OptionError: The reduction is unknown, or `delta` is not positive.
+
+    Example:
+        >>> tg.huber([0.5, 3.0], [0.0, 0.0], "none")
+        Array([0.125, 2.5  ], dtype=f32)
     """
     left, right = alike("huber", prediction, target)
     if not 0 < delta < math.inf:
@@ -452,6 +480,10 @@ def kl_div(input: Any, target: TensorLike, reduction: str = "mean", *, log_targe
     Raises:
         ShapeError: The shapes differ, or there is no first axis for "batchmean".
         OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.kl_div(tg.log([0.5, 0.5]), [1.0, 0.0], "sum")
+        Array(0.6931472, dtype=f32)
     """
     left, right = alike("kl_div", input, target)
     check_reduction("kl_div", reduction, ("batchmean",))
@@ -467,39 +499,6 @@ def kl_div(input: Any, target: TensorLike, reduction: str = "mean", *, log_targe
     return REDUCTIONS[reduction](losses)
 
 
-def cosine_embedding(
-    x: TensorLike, y: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 0.0
-) -> Tensor:
-    """`1 - cos(x, y)` where the target is 1, and `max(cos(x, y) - margin, 0)` where it is -1.
-
-    Args:
-        x: Vectors along the last axis, `[..., features]`.
-        y: Vectors of the same shape.
-        target: 1 or -1 for each pair, `[...]`; others give 0.
-        reduction: "mean", "sum", or "none" for the loss of each pair.
-        margin: The cosine that vectors of different classes may have.
-
-    Raises:
-        ShapeError: The shapes don't match.
-        OptionError: The reduction is unknown.
-    """
-    left, right = alike("cosine_embedding", x, y)
-    kind = as_tensor(target)
-    if not left.ndim or kind.shape != left.shape[:-1]:
-        raise ShapeError(
-            f"cosine_embedding: vectors {left.shape} need targets of shape {left.shape[:-1]}, not {kind.shape}"
-        )
-
-    def losses() -> Tensor:
-        # As in PyTorch: a zero vector has cosine 0 with all others.
-        lengths = [sqrt(sum(square(part), -1) + 1e-12) for part in (left, right)]
-        cosine = divide(sum(multiply(left, right), -1), multiply(*lengths))
-        apart = maximum(cosine - margin, 0)
-        return where(equal(kind, 1), subtract(1.0, cosine), where(equal(kind, -1), apart, 0))
-
-    return reduced_by("cosine_embedding", losses, reduction)
-
-
 def cosine_similarity(x: TensorLike, y: TensorLike, axis: int = -1, eps: float = 1e-8) -> Tensor:
     """Returns the cosine of the angle between vectors along `axis`; 0 where one is zero.
 
@@ -513,52 +512,16 @@ def cosine_similarity(x: TensorLike, y: TensorLike, axis: int = -1, eps: float =
         ShapeError: The shapes don't broadcast, or there is no such axis.
         DTypeError: They have no common dtype.
         OptionError: `eps` is negative.
+
+    Example:
+        >>> tg.cosine_similarity([[1.0, 0.0], [1.0, 1.0]], [[0.0, 2.0], [3.0, 3.0]])
+        Array([0., 1.], dtype=f32)
     """
     if not eps >= 0:
         raise OptionError(f"cosine_similarity: eps must not be negative, got {eps!r}")
     left, right = (as_float(part) for part in common("cosine_similarity", x, y))
     units = [divide(part, maximum(norm(part, 2, axis, keepdims=True), eps)) for part in (left, right)]
     return sum(multiply(*units), normalized_axis(axis, left.ndim, "cosine_similarity"))
-
-
-def hinge(scores: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
-    """`max(margin - target * scores, 0)`: that of a classifier into 1 and -1.
-
-    Args:
-        scores: A tensor.
-        target: 1 or -1 for each score.
-        reduction: "mean", "sum", or "none" for the loss of each element.
-        margin: The score from which a correct answer has no loss.
-
-    Raises:
-        ShapeError: The shapes differ.
-        OptionError: The reduction is unknown.
-    """
-    left, right = alike("hinge", scores, target)
-    return reduced_by("hinge", lambda: maximum(subtract(margin, multiply(left, right)), 0), reduction)
-
-
-def hinge_embedding(distances: Any, target: TensorLike, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
-    """Returns the distance where the target is 1, and `max(margin - distance, 0)` where it is -1.
-
-    Args:
-        distances: A tensor.
-        target: 1 or -1 for each distance.
-        reduction: "mean", "sum", or "none" for the loss of each element.
-        margin: The distance from which dissimilar pairs have no loss.
-
-    Raises:
-        ShapeError: The shapes differ.
-        OptionError: The reduction is unknown.
-    """
-    left, right = alike("hinge_embedding", distances, target)
-
-    def losses() -> Tensor:
-        # As in PyTorch: a target that is neither adds both terms.
-        near = where(equal(right, -1), 0, left)
-        return near + where(equal(right, 1), 0, maximum(subtract(margin, left), 0))
-
-    return reduced_by("hinge_embedding", losses, reduction)
 
 
 # Likelihoods
@@ -588,6 +551,10 @@ def gaussian_nll(
     Raises:
         ShapeError: Shapes differ, or the variance doesn't broadcast.
         OptionError: The reduction is unknown, or `eps` is not positive.
+
+    Example:
+        >>> tg.gaussian_nll([1.0, 2.0], [1.0, 4.0], [1.0, 4.0], "none")
+        Array([0.       , 1.1931472], dtype=f32)
     """
     what = "gaussian_nll"
     left, right = alike(what, mean, target)
@@ -628,6 +595,10 @@ def poisson_nll(
     Raises:
         ShapeError: The shapes differ.
         OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.poisson_nll([0.0, 1.0], [1.0, 2.0], "none")
+        Array([1.      , 0.718282], dtype=f32)
     """
     left, right = alike("poisson_nll", as_float(prediction), as_float(target))
 

@@ -6,15 +6,18 @@ from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.activations import softplus
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
+    divide,
     equal,
     maximum,
     minimum,
     multiply,
     negative,
     power,
+    square,
     subtract,
     where,
 )
+from tensorgrad.ops.elementwise.functions import sqrt
 from tensorgrad.ops.losses import alike, check_labels, logistic_losses, picked, reduced_by, weighed
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
@@ -22,6 +25,93 @@ from tensorgrad.ops.reduce import mean, norm, sum
 from tensorgrad.ops.shape import arange, as_indices, expand_dims, take
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
+
+
+def hinge(scores: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
+    """`max(margin - target * scores, 0)`: that of a classifier into 1 and -1.
+
+    Args:
+        scores: A tensor.
+        target: 1 or -1 for each score.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        margin: The score from which a correct answer has no loss.
+
+    Raises:
+        ShapeError: The shapes differ.
+        OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.hinge([2.0, -0.5], [1, 1], "none")
+        Array([0. , 1.5], dtype=f32)
+    """
+    left, right = alike("hinge", scores, target)
+    return reduced_by("hinge", lambda: maximum(subtract(margin, multiply(left, right)), 0), reduction)
+
+
+def hinge_embedding(
+    distances: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 1.0
+) -> Tensor:
+    """Returns the distance where the target is 1, and `max(margin - distance, 0)` where it is -1.
+
+    Args:
+        distances: A tensor.
+        target: 1 or -1 for each distance.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        margin: The distance from which dissimilar pairs have no loss.
+
+    Raises:
+        ShapeError: The shapes differ.
+        OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.hinge_embedding([0.5, 0.25], [1, -1], "none")
+        Array([0.5 , 0.75], dtype=f32)
+    """
+    left, right = alike("hinge_embedding", distances, target)
+
+    def losses() -> Tensor:
+        # As in PyTorch: a target that is neither adds both terms.
+        near = where(equal(right, -1), 0, left)
+        return near + where(equal(right, 1), 0, maximum(subtract(margin, left), 0))
+
+    return reduced_by("hinge_embedding", losses, reduction)
+
+
+def cosine_embedding(
+    x: TensorLike, y: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 0.0
+) -> Tensor:
+    """`1 - cos(x, y)` where the target is 1, and `max(cos(x, y) - margin, 0)` where it is -1.
+
+    Args:
+        x: Vectors along the last axis, `[..., features]`.
+        y: Vectors of the same shape.
+        target: 1 or -1 for each pair, `[...]`; others give 0.
+        reduction: "mean", "sum", or "none" for the loss of each pair.
+        margin: The cosine that vectors of different classes may have.
+
+    Raises:
+        ShapeError: The shapes don't match.
+        OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.cosine_embedding([[1.0, 0.0]], [[0.0, 1.0]], [1])
+        Array(1., dtype=f32)
+    """
+    left, right = alike("cosine_embedding", x, y)
+    kind = as_tensor(target)
+    if not left.ndim or kind.shape != left.shape[:-1]:
+        raise ShapeError(
+            f"cosine_embedding: vectors {left.shape} need targets of shape {left.shape[:-1]}, not {kind.shape}"
+        )
+
+    def losses() -> Tensor:
+        # As in PyTorch: a zero vector has cosine 0 with all others.
+        lengths = [sqrt(sum(square(part), -1) + 1e-12) for part in (left, right)]
+        cosine = divide(sum(multiply(left, right), -1), multiply(*lengths))
+        apart = maximum(cosine - margin, 0)
+        return where(equal(kind, 1), subtract(1.0, cosine), where(equal(kind, -1), apart, 0))
+
+    return reduced_by("cosine_embedding", losses, reduction)
 
 
 @recorded_whole
@@ -36,6 +126,10 @@ def soft_margin(scores: TensorLike, target: TensorLike, reduction: str = "mean")
     Raises:
         ShapeError: The shapes differ.
         OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.soft_margin([0.0, -1000.0], [1, 1], "none")
+        Array([6.931472e-01, 1.000000e+03], dtype=f32)
     """
     left, right = alike("soft_margin", scores, target)
     return reduced_by("soft_margin", lambda: softplus(negative(multiply(right, left))), reduction)
@@ -56,6 +150,10 @@ def margin_ranking(
     Raises:
         ShapeError: The shapes don't broadcast.
         OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.margin_ranking([1.0, 2.0], [3.0, 1.0], [1, 1], "none")
+        Array([2., 0.], dtype=f32)
     """
     left, right, sign = common("margin_ranking", as_float(x), as_float(y), as_float(target))
     return reduced_by(
@@ -91,6 +189,10 @@ def triplet_margin(
     Raises:
         ShapeError: The shapes don't broadcast.
         OptionError: The reduction is unknown, or the margin is not positive.
+
+    Example:
+        >>> tg.triplet_margin([[0.0]], [[1.0]], [[1.5]])
+        Array(0.49999994, dtype=f32)
     """
     what = "triplet_margin"
     if not margin > 0:
@@ -131,6 +233,10 @@ def multi_margin(
         DTypeError: The scores are not floats, or the labels are not integers.
         ShapeError: The labels' shape is not that of the scores without the last axis, or the weight's not `[classes]`.
         OptionError: The reduction is unknown, or `p` is neither 1 nor 2.
+
+    Example:
+        >>> tg.multi_margin([[2.0, 1.5, 0.0]], [0])
+        Array(0.16666667, dtype=f32)
     """
     what = "multi_margin"
     if p not in (1, 2):
@@ -168,6 +274,10 @@ def multilabel_soft_margin(
     Raises:
         ShapeError: The shapes differ, or there are no axes.
         OptionError: The reduction is unknown.
+
+    Example:
+        >>> tg.multilabel_soft_margin([[0.0, 100.0]], [[1.0, 1.0]])
+        Array(0.3465736, dtype=f32)
     """
     what = "multilabel_soft_margin"
     left, right = alike(what, as_float(logits), as_float(target))

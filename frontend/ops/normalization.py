@@ -59,6 +59,11 @@ def layer_norm(
 
     Raises:
         ShapeError: The last axes of `x` have other extents.
+
+    Example:
+        >>> tg.layer_norm([[1.0, 3.0], [2.0, 8.0]], 2)
+        Array([[-0.999995 ,  0.999995 ],
+         [-0.9999994,  0.9999994]], dtype=f32)
     """
     tensor = as_float(x)
     return _affine(_standardized(tensor, _last_axes("layer_norm", tensor, normalized_shape), eps), weight, bias)
@@ -80,6 +85,11 @@ def rms_norm(
 
     Raises:
         ShapeError: The last axes of `x` have other extents.
+
+    Example:
+        >>> tg.rms_norm([[3.0, 3.0], [2.0, -2.0]], 2)
+        Array([[ 1.,  1.],
+         [ 1., -1.]], dtype=f32)
     """
     tensor = as_float(x)
     axes = _last_axes("rms_norm", tensor, normalized_shape)
@@ -104,6 +114,10 @@ def group_norm(
 
     Raises:
         ShapeError: There are fewer than two axes, or the groups don't divide the channels.
+
+    Example:
+        >>> tg.group_norm(tg.ones((2, 6, 4, 4)), 3).shape
+        (2, 6, 4, 4)
     """
     tensor = as_float(x)
     if isinstance(num_groups, bool) or not isinstance(num_groups, int) or num_groups < 1:
@@ -129,6 +143,10 @@ def normalize(x: TensorLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12)
     Raises:
         ShapeError: There is no such axis.
         OptionError: `eps` is negative.
+
+    Example:
+        >>> tg.normalize([[3.0, 4.0]])
+        Array([[0.6, 0.8]], dtype=f32)
     """
     if not eps >= 0:
         raise OptionError(f"normalize: eps must not be negative, got {eps!r}")
@@ -151,6 +169,10 @@ def local_response_norm(x: TensorLike, size: int, alpha: float = 1e-4, beta: flo
 
     Raises:
         ShapeError: There are fewer than two axes, or `size` is not a positive integer.
+
+    Example:
+        >>> tg.local_response_norm(tg.ones((1, 4, 2, 2)), 2).shape
+        (1, 4, 2, 2)
     """
     tensor = as_float(x)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:

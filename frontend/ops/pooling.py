@@ -244,6 +244,12 @@ def max_pool(
 
     Raises:
         ShapeError: No window fits, or one would contain only padding.
+
+    Example:
+        >>> tg.max_pool([[[1.0, 3.0, 7.0, 5.0]]], 2)
+        Array([[[3., 7.]]], dtype=f32)
+        >>> tg.max_pool(tg.ones((1, 3, 8, 8)), (3, 3), stride=(2, 2), padding=1).shape
+        (1, 3, 4, 4)
     """
     tensor = numbers("max_pool", x)[0]
     return Pool("max_pool", tensor, size, stride, padding, dilation, ceil_mode).largest(tensor, return_indices)
@@ -273,6 +279,11 @@ def max_unpool(
     Raises:
         ShapeError: The shapes differ, the result would be empty, or a known index is out of range.
         DTypeError: The indices are not integers.
+
+    Example:
+        >>> values, indices = tg.max_pool([[[1.0, 3.0, 7.0, 5.0]]], 2, return_indices=True)
+        >>> tg.max_unpool(values, indices, 2)
+        Array([[[0., 3., 7., 0.]]], dtype=f32)
     """
     tensor, where_ = numbers("max_unpool", x)[0], as_indices(indices, "max_unpool")
     if where_.shape != tensor.shape:
@@ -330,6 +341,10 @@ def avg_pool(
     Raises:
         ShapeError: No window fits, or one would contain only padding.
         OptionError: `divisor_override` is 0, or not an integer.
+
+    Example:
+        >>> tg.avg_pool([[[1.0, 3.0, 5.0, 7.0]]], 2)
+        Array([[[2., 6.]]], dtype=f32)
     """
     tensor = numbers("avg_pool", x)[0]
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
@@ -369,6 +384,10 @@ def adaptive_avg_pool(x: TensorLike, size: int | Sequence[int | None]) -> Tensor
 
     Raises:
         ShapeError: An axis has no elements, or there are no such axes.
+
+    Example:
+        >>> tg.adaptive_avg_pool(tg.ones((1, 3, 7, 5)), (2, 2)).shape
+        (1, 3, 2, 2)
     """
     tensor = numbers("adaptive_avg_pool", x)[0]
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
@@ -400,6 +419,10 @@ def adaptive_max_pool(x: TensorLike, size: int | Sequence[int | None], return_in
 
     Raises:
         ShapeError: An axis has no elements, or there are no such axes.
+
+    Example:
+        >>> tg.adaptive_max_pool([[[1.0, 4.0, 2.0, 3.0]]], 2)
+        Array([[[4., 3.]]], dtype=f32)
     """
     tensor = numbers("adaptive_max_pool", x)[0]
     axes, counts = _adaptive("adaptive_max_pool", tensor, size)
@@ -410,12 +433,22 @@ def adaptive_max_pool(x: TensorLike, size: int | Sequence[int | None], return_in
 
 
 def global_max_pool(x: TensorLike, keepdims: bool = False) -> Tensor:
-    """Returns the largest element of each channel of `[batch, channels, spatial...]`."""
+    """Returns the largest element of each channel of `[batch, channels, spatial...]`.
+
+    Example:
+        >>> tg.global_max_pool(tg.ones((2, 3, 4, 4)), keepdims=True).shape
+        (2, 3, 1, 1)
+    """
     tensor = as_tensor(x)
     return largest(tensor, tuple(range(2, tensor.ndim)), keepdims)
 
 
 def global_avg_pool(x: TensorLike, keepdims: bool = False) -> Tensor:
-    """Returns the mean of each channel of `[batch, channels, spatial...]`."""
+    """Returns the mean of each channel of `[batch, channels, spatial...]`.
+
+    Example:
+        >>> tg.global_avg_pool(tg.ones((2, 3, 4, 4))).shape
+        (2, 3)
+    """
     tensor = as_tensor(x)
     return mean(tensor, tuple(range(2, tensor.ndim)), keepdims)

@@ -20,6 +20,10 @@ def kron(x: TensorLike, y: TensorLike) -> Tensor:
 
     Raises:
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.kron([1, 10], [1, 2])
+        Array([ 1,  2, 10, 20], dtype=i32)
     """
     left, right = as_tensor(x), as_tensor(y)
     rank = max(left.ndim, right.ndim)
@@ -36,6 +40,10 @@ def cross(x: TensorLike, y: TensorLike, axis: int = -1) -> Tensor:
     Raises:
         ShapeError: They don't broadcast, or the axis does not have three elements.
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+        Array([0., 0., 1.], dtype=f32)
     """
     left, right = common("cross", x, y)
     place = normalized_axis(axis, left.ndim, "cross")
@@ -63,6 +71,11 @@ def cdist(x: TensorLike, y: TensorLike, p: float = 2.0) -> Tensor:
     Raises:
         ShapeError: The shapes don't match.
         OptionError: `p` is not positive.
+
+    Example:
+        >>> tg.cdist([[0.0, 0.0], [3.0, 4.0]], [[0.0, 0.0]])
+        Array([[0.],
+         [5.]], dtype=f32)
     """
     left, right = as_float(x), as_float(y)
     if not p > 0:

@@ -82,7 +82,12 @@ def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
 
 
 def cast(x: Any, dtype: object) -> Tensor:
-    """`x` with elements of `dtype`: floats truncate and saturate to integers, NaN becomes 0, bool is `!= 0`."""
+    """`x` with elements of `dtype`: floats truncate and saturate to integers, NaN becomes 0, bool is `!= 0`.
+
+    Example:
+        >>> tg.cast([1.7, -1.7, 1e20], "i32")
+        Array([         1,         -1, 2147483647], dtype=i32)
+    """
     tensor, target = as_tensor(x), as_dtype(dtype)
     return tensor if tensor.dtype == target else emit(arithmetic.CastOp, [tensor], to=ELEMENT_TYPES[target])
 
@@ -96,6 +101,10 @@ def bitcast(x: Any, dtype: object) -> Tensor:
     Raises:
         DTypeError: Either dtype is bool, which has no bit representation.
         ShapeError: The elements of the last axis can't be grouped into a wider dtype, or there is no axis.
+
+    Example:
+        >>> tg.bitcast(tg.array([1.0]), "i32")
+        Array([1065353216], dtype=i32)
     """
     tensor, target = as_tensor(x), as_dtype(dtype)
     source = tensor.dtype

@@ -33,7 +33,6 @@ def ravel_pytree(tree: Any) -> tuple[Tensor, Callable[[Any], Any]]:
         DTypeError: A leaf is no array of numbers, or the leaves have no common dtype.
 
     Example:
-        >>> import tensorgrad as tg
         >>> vector, unravel = tg.ravel_pytree({"w": tg.ones((2, 2)), "b": 3.0})
         >>> vector
         Array([3., 1., 1., 1., 1.], dtype=f32)

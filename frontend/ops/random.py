@@ -69,6 +69,11 @@ def key(seed: Any) -> Tensor:
 
     Raises:
         OptionError: It is not an integer, or it is a key (u32 with a last axis of 2).
+
+    Example:
+        >>> first, second = tg.random.split(tg.random.key(0))
+        >>> bool(tg.all(tg.random.key(0) == tg.random.key(0)))
+        True
     """
     if isinstance(seed, Tensor) and seed.dtype == np.uint32 and seed.shape[-1:] == (2,):
         raise OptionError(f"seed must be an integer, got {seed!r}; a key is not one")
@@ -89,6 +94,10 @@ def fold_in(key: Key, data: Any) -> Tensor:
 
     Raises:
         OptionError: `key` is not a key, or `data` is not an integer.
+
+    Example:
+        >>> tg.random.fold_in(tg.random.key(0), 7).shape
+        (2,)
     """
     own = checked(key)
     if isinstance(data, Tensor):
@@ -107,6 +116,11 @@ def split(key: Key, count: Shape = 2) -> Tensor:
 
     Raises:
         OptionError: `key` is not a key.
+
+    Example:
+        >>> first, second = tg.random.split(tg.random.key(0))
+        >>> bool(tg.all(first == second))
+        False
     """
     own, extents = checked(key), spec(count).shape
     size = math.prod(extents)
@@ -119,6 +133,10 @@ def bits(key: Key, shape: Shape = ()) -> Tensor:
 
     Raises:
         OptionError: `key` is not a key.
+
+    Example:
+        >>> tg.random.bits(tg.random.key(0), (2, 3)).dtype
+        dtype('uint32')
     """
     own, extents = checked(key), spec(shape).shape
     if _is_drawn_at_once(own, extents):
@@ -142,6 +160,10 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
 
     Raises:
         OptionError: `key` is not a key, or the bounds are not finite, not in order, or too far apart for f32.
+
+    Example:
+        >>> tg.random.uniform(tg.random.key(0), 3, 1.0, 2.0) >= 1.0
+        Array([ True,  True,  True], dtype=bool)
     """
     own, extents = checked(key), spec(shape).shape
     if _is_drawn_at_once(own, extents) and isinstance(low, Real) and isinstance(high, Real):
@@ -178,7 +200,6 @@ def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") 
         DTypeError: The dtype is not an integer dtype.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.random.randint(tg.random.key(0), 3, 0, 10).shape
         (3,)
     """
@@ -231,7 +252,12 @@ def _bounds(low: float, high: float) -> tuple[float, float]:
 
 
 def erfinv(x: Any) -> Tensor:
-    """Returns the inverse of the error function: infinite at 1 and -1, NaN beyond; within 4 ulp in f32."""
+    """Returns the inverse of the error function: infinite at 1 and -1, NaN beyond; within 4 ulp in f32.
+
+    Example:
+        >>> tg.erfinv([0.0, 0.5])
+        Array([0.        , 0.47693628], dtype=f32)
+    """
     tensor = as_tensor(x)
     return emit(ops.ErfinvOp, [tensor if is_float(tensor.dtype) else cast(tensor, "f32")])
 
@@ -241,6 +267,10 @@ def normal(key: Key, shape: Shape = ()) -> Tensor:
 
     Raises:
         OptionError: `key` is not a key.
+
+    Example:
+        >>> tg.random.normal(tg.random.key(0), (2, 3)).shape
+        (2, 3)
     """
     own, extents = checked(key), spec(shape).shape
     if _is_drawn_at_once(own, extents):
@@ -254,6 +284,10 @@ def gumbel(key: Key, shape: Shape = ()) -> Tensor:
 
     Raises:
         OptionError: `key` is not a key.
+
+    Example:
+        >>> tg.random.gumbel(tg.random.key(0), (2, 3)).shape
+        (2, 3)
     """
     tiny = float(np.finfo(np.float32).tiny)
     return negative(log(negative(log(uniform(key, shape, tiny, 1.0)))))
@@ -269,6 +303,10 @@ def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
 
     Raises:
         OptionError: `key` is not a key, or `p` is a number outside `[0, 1]`.
+
+    Example:
+        >>> tg.random.bernoulli(tg.random.key(0), 0.5, (4,)).dtype
+        dtype('bool')
     """
     if isinstance(p, Real) and not 0 <= float(p) <= 1:
         raise OptionError(f"bernoulli: p must be between 0 and 1, got {p!r}")
@@ -289,6 +327,10 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = Non
     Raises:
         OptionError: `key` is not a key, or `shape` doesn't end with that of `logits` without `axis`.
         ShapeError: `axis` is out of range.
+
+    Example:
+        >>> tg.random.categorical(tg.random.key(0), tg.log([[0.0, 1.0], [1.0, 0.0]]))
+        Array([1, 0], dtype=i32)
     """
     weights = as_tensor(logits)
     place = normalized_axis(axis, weights.ndim, "categorical")
@@ -319,6 +361,10 @@ def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> T
     Raises:
         OptionError: `key` is not a key, or `x` is a negative integer.
         ShapeError: `axis` is out of range.
+
+    Example:
+        >>> sorted(tg.random.permutation(tg.random.key(0), 5).tolist())
+        [0, 1, 2, 3, 4]
     """
     own = checked(key)
     batch = own.shape[:-1]
@@ -363,6 +409,11 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
     Raises:
         OptionError: `key` is not a key, or `rate` is out of range.
         DTypeError: `x` is not a float tensor.
+
+    Example:
+        >>> dropped = tg.random.dropout(tg.random.key(0), tg.ones(100), 0.5)
+        >>> sorted(set(dropped.tolist()))
+        [0.0, 2.0]
     """
     if not isinstance(rate, Real) or not 0 <= rate <= 1:
         raise OptionError(f"dropout: rate must be a number between 0 and 1, got {rate!r}")

@@ -22,6 +22,10 @@ def flatten(x: TensorLike, start_axis: int = 0, end_axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: There are no such axes, or they are in the wrong order.
+
+    Example:
+        >>> tg.flatten(tg.ones((2, 3, 4)), 1).shape
+        (2, 12)
     """
     tensor = as_tensor(x)
     if not tensor.ndim:
@@ -43,6 +47,10 @@ def unflatten(x: TensorLike, axis: int, extents: Sequence[int]) -> Tensor:
 
     Raises:
         ShapeError: There is no such axis, or the product of the extents is not its own.
+
+    Example:
+        >>> tg.unflatten(tg.ones((2, 12)), 1, (3, -1)).shape
+        (2, 3, 4)
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "unflatten")
@@ -60,6 +68,10 @@ def unbind(x: TensorLike, axis: int = 0) -> list[Tensor]:
 
     Raises:
         ShapeError: There is no such axis.
+
+    Example:
+        >>> [row.tolist() for row in tg.unbind([[1, 2], [3, 4]])]
+        [[1, 2], [3, 4]]
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "unbind")
@@ -73,6 +85,11 @@ def hstack(tensors: Sequence[Any]) -> Tensor:
     Raises:
         ShapeError: There are none, or their shapes differ on another axis.
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.hstack([tg.ones((2, 1)), tg.zeros((2, 2))])
+        Array([[1., 0., 0.],
+         [1., 0., 0.]], dtype=f32)
     """
     parts = [as_tensor(part) for part in tensors]
     parts = [part if part.ndim else reshape(part, (1,)) for part in parts]
@@ -85,6 +102,11 @@ def vstack(tensors: Sequence[Any]) -> Tensor:
     Raises:
         ShapeError: There are none, or their shapes differ on another axis.
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.vstack([[1, 2], [3, 4]])
+        Array([[1, 2],
+         [3, 4]], dtype=i32)
     """
     parts = [as_tensor(part) for part in tensors]
     return concat([part if part.ndim > 1 else reshape(part, (1, -1)) for part in parts], 0)
@@ -95,6 +117,10 @@ def array_split(x: TensorLike, sections: int, axis: int = 0) -> list[Tensor]:
 
     Raises:
         ShapeError: There is no such axis, or `sections` is not a positive integer.
+
+    Example:
+        >>> [part.tolist() for part in tg.array_split(tg.arange(5), 2)]
+        [[0, 1, 2], [3, 4]]
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "array_split")
@@ -110,6 +136,11 @@ def rot90(x: TensorLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
 
     Raises:
         ShapeError: There are no such axes, or they are the same.
+
+    Example:
+        >>> tg.rot90([[1, 2], [3, 4]])
+        Array([[2, 4],
+         [1, 3]], dtype=i32)
     """
     tensor = as_tensor(x)
     first, second = (normalized_axis(axis, tensor.ndim, "rot90") for axis in axes)
@@ -146,6 +177,10 @@ def pixel_shuffle(x: TensorLike, factor: int) -> Tensor:
 
     Raises:
         ShapeError: There are fewer than three axes, or `factor**2` does not divide the channels.
+
+    Example:
+        >>> tg.pixel_shuffle(tg.ones((1, 8, 3, 3)), 2).shape
+        (1, 2, 6, 6)
     """
     tensor = _divided("pixel_shuffle", x, factor, 2, [-3])
     *lead, channels, height, width = tensor.shape
@@ -161,6 +196,10 @@ def pixel_unshuffle(x: TensorLike, factor: int) -> Tensor:
 
     Raises:
         ShapeError: There are fewer than three axes, or `factor` does not divide the last two.
+
+    Example:
+        >>> tg.pixel_unshuffle(tg.ones((1, 2, 6, 6)), 2).shape
+        (1, 8, 3, 3)
     """
     tensor = _divided("pixel_unshuffle", x, factor, 1, [-2, -1])
     *lead, channels, height, width = tensor.shape
@@ -177,6 +216,10 @@ def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
 
     Raises:
         ShapeError: There are fewer than two axes, or `groups` does not divide the channels.
+
+    Example:
+        >>> tg.channel_shuffle(tg.arange(4).reshape(1, 4, 1), 2)[0, :, 0]
+        Array([0, 2, 1, 3], dtype=i32)
     """
     tensor = as_tensor(x)
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
@@ -193,6 +236,11 @@ def diag(x: TensorLike, k: int = 0) -> Tensor:
 
     Raises:
         ShapeError: `x` is neither a vector nor a matrix, or `k` is not an integer.
+
+    Example:
+        >>> tg.diag([1.0, 2.0])
+        Array([[1., 0.],
+         [0., 2.]], dtype=f32)
     """
     tensor = as_tensor(x)
     if tensor.ndim == 2:
@@ -214,6 +262,10 @@ def diag_embed(x: TensorLike, k: int = 0) -> Tensor:
 
     Raises:
         ShapeError: `x` has no axes, or `k` is not an integer.
+
+    Example:
+        >>> tg.diag_embed(tg.ones((5, 3))).shape
+        (5, 3, 3)
     """
     tensor = as_tensor(x)
     if isinstance(k, bool) or not isinstance(k, int):

@@ -89,6 +89,12 @@ def sum(x: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, dtyp
 
     Raises:
         DTypeError: `dtype` is bool.
+
+    Example:
+        >>> tg.sum([[1.0, 2.0], [3.0, 4.0]], axis=0)
+        Array([4., 6.], dtype=f32)
+        >>> tg.sum(tg.ones((2, 3, 4)), axis=(0, 2), keepdims=True).shape
+        (1, 3, 1)
     """
     return _reduce("sum", reduce.SumOp, counted(x, dtype, "sum"), axis, keepdims)
 
@@ -101,6 +107,10 @@ def max(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tens
 
     Raises:
         ShapeError: A reduced axis is empty.
+
+    Example:
+        >>> tg.max([[1.0, 5.0], [4.0, 2.0]], axis=0)
+        Array([4., 5.], dtype=f32)
     """
     return _extreme("max", reduce.MaxOp, x, axis, keepdims)
 
@@ -113,6 +123,10 @@ def min(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tens
 
     Raises:
         ShapeError: A reduced axis is empty.
+
+    Example:
+        >>> tg.min([[1.0, 5.0], [4.0, 2.0]], axis=0)
+        Array([1., 2.], dtype=f32)
     """
     return _extreme("min", reduce.MinOp, x, axis, keepdims)
 
@@ -130,6 +144,10 @@ def mean(x: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, dty
 
     Raises:
         DTypeError: `dtype` is not a float dtype.
+
+    Example:
+        >>> tg.mean([[1, 2], [3, 4]], axis=0)
+        Array([2., 3.], dtype=f32)
     """
     tensor = numbers(x, dtype, "mean", floats=True)
     axes, share = _share("mean", tensor, axis)
@@ -169,6 +187,12 @@ def matmul(x: TensorLike, y: TensorLike) -> Tensor:
 
     Raises:
         ShapeError: An operand has no axes, or the inner extents differ.
+
+    Example:
+        >>> tg.matmul([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
+        Array([21., 43.], dtype=f32)
+        >>> tg.matmul(tg.ones((5, 2, 3)), tg.ones((3, 4))).shape
+        (5, 2, 4)
     """
     left, right = as_tensor(x), as_tensor(y)
     if not left.ndim or not right.ndim:
@@ -216,6 +240,10 @@ def logsumexp(
     Raises:
         ShapeError: `where` does not broadcast to `x`'s shape.
         DTypeError: `where` is not boolean.
+
+    Example:
+        >>> tg.logsumexp([1000.0, 1000.0])
+        Array(1000.6932, dtype=f32)
     """
     tensor = as_tensor(x)
     axes = normalized_axes(axis, tensor.ndim, "logsumexp")
@@ -286,6 +314,11 @@ def softmax(x: TensorLike, axis: Axes = -1, where: TensorLike | None = None) -> 
     Raises:
         ShapeError: `where` does not broadcast to `x`'s shape.
         DTypeError: `where` is not boolean.
+
+    Example:
+        >>> tg.softmax([[0.0, 0.0], [0.0, 1000.0]])
+        Array([[0.5, 0.5],
+         [0. , 1. ]], dtype=f32)
     """
     tensor = as_tensor(x)
     if where is not None:
@@ -314,6 +347,10 @@ def log_softmax(x: TensorLike, axis: Axes = -1, where: TensorLike | None = None)
     Raises:
         ShapeError: `where` does not broadcast to `x`'s shape.
         DTypeError: `where` is not boolean.
+
+    Example:
+        >>> tg.log_softmax([0.0, 0.0, 1000.0])
+        Array([-1000., -1000.,     0.], dtype=f32)
     """
     tensor = as_tensor(x)
     if where is not None:
@@ -335,6 +372,12 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
 
     Returns:
         Booleans of shape `[queries, keys]`.
+
+    Example:
+        >>> tg.causal_mask(3)
+        Array([[ True, False, False],
+         [ True,  True, False],
+         [ True,  True,  True]], dtype=bool)
     """
     columns = queries if keys is None else keys
     shape = (queries, columns)
@@ -349,6 +392,10 @@ def prod(x: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, dty
 
     Raises:
         DTypeError: `dtype` is bool.
+
+    Example:
+        >>> tg.prod([[1.0, 2.0], [3.0, 4.0]], axis=1)
+        Array([ 2., 12.], dtype=f32)
     """
     return _reduce("prod", reduce.ProdOp, counted(x, dtype, "prod"), axis, keepdims)
 
@@ -358,12 +405,22 @@ def _truth(x: Any) -> Tensor:
 
 
 def any(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
-    """Returns whether any element along `axis` is nonzero (NaN is); False if it is empty."""
+    """Returns whether any element along `axis` is nonzero (NaN is); False if it is empty.
+
+    Example:
+        >>> tg.any([[True, False], [False, False]], axis=1)
+        Array([ True, False], dtype=bool)
+    """
     return sum(_truth(x), axis, keepdims) != 0
 
 
 def all(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
-    """Returns whether every element along `axis` is nonzero (NaN is); True if it is empty."""
+    """Returns whether every element along `axis` is nonzero (NaN is); True if it is empty.
+
+    Example:
+        >>> tg.all([[True, False], [True, True]], axis=1)
+        Array([False,  True], dtype=bool)
+    """
     return sum(1 - _truth(x), axis, keepdims) == 0
 
 
@@ -385,6 +442,10 @@ def var(x: TensorLike, axis: Axes | None = None, correction: float = 0, keepdims
         axis: One axis, several, or all (None).
         correction: Subtracted from the number of elements; 1 gives the unbiased estimate.
         keepdims: Whether reduced axes stay, with extent 1.
+
+    Example:
+        >>> tg.var([1.0, 2.0, 3.0, 4.0], correction=1)
+        Array(1.6666667, dtype=f32)
     """
     tensor = as_tensor(x)
     return _spread(as_float(tensor), *_share("var", tensor, axis, correction), keepdims)
@@ -402,6 +463,10 @@ def std(x: TensorLike, axis: Axes | None = None, correction: float = 0, keepdims
     """Returns the standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
 
     If the correction is not less than the number of elements it is as in `var`, with an `EmptyAxisWarning`.
+
+    Example:
+        >>> tg.std([1.0, 2.0, 3.0, 4.0])
+        Array(1.118034, dtype=f32)
     """
     tensor = as_tensor(x)
     return _rooted_spread(as_float(tensor), *_share("std", tensor, axis, correction), keepdims)
@@ -421,6 +486,10 @@ def norm(x: TensorLike, ord: float = 2, axis: Axes | None = None, keepdims: bool
     Raises:
         ShapeError: `ord` is infinite and an axis is empty.
         OptionError: `ord` is NaN.
+
+    Example:
+        >>> tg.norm([[3.0, 4.0], [6.0, 8.0]], axis=1)
+        Array([ 5., 10.], dtype=f32)
     """
     tensor = as_float(x)
     if ord != ord:
@@ -469,6 +538,10 @@ def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Te
 
     Raises:
         ShapeError: The axis is empty.
+
+    Example:
+        >>> tg.argmax([[1.0, 5.0], [4.0, 2.0]], axis=1)
+        Array([1, 0], dtype=i32)
     """
     return _extreme_position("argmax", max, x, axis, keepdims)
 
@@ -480,5 +553,9 @@ def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Te
 
     Raises:
         ShapeError: The axis is empty.
+
+    Example:
+        >>> tg.argmin([[1.0, 5.0], [4.0, 2.0]], axis=1)
+        Array([0, 1], dtype=i32)
     """
     return _extreme_position("argmin", min, x, axis, keepdims)

@@ -134,6 +134,12 @@ def resize(
         ShapeError: An extent is 0, or there are no such axes.
         OptionError: There is no such method; `align_corners` or `antialias` is given for a method that copies elements;
             or not exactly one of `size` and `scale_factor` is given, or a factor is not positive.
+
+    Example:
+        >>> tg.resize([[[1.0, 2.0]]], 4)
+        Array([[[1., 1., 2., 2.]]], dtype=f32)
+        >>> tg.resize(tg.ones((1, 3, 8, 8)), scale_factor=2, method="bilinear").shape
+        (1, 3, 16, 16)
     """
     tensor = as_tensor(x)
     rule = _METHODS.get(method)

@@ -90,6 +90,10 @@ def scatter(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) 
         DTypeError: The indices are not integers.
         ShapeError: Updates are shorter than the indices, or these are longer than `x` on another axis; or a known index
             is out of range.
+
+    Example:
+        >>> tg.scatter(tg.zeros(4), 0, [1, 3], [5.0, 6.0])
+        Array([0., 5., 0., 6.], dtype=f32)
     """
     tensor = as_tensor(x)
     place, lines = _lines(tensor, axis, indices, updates, "scatter")
@@ -126,6 +130,10 @@ def scatter_reduce(
         DTypeError: The indices are not integers, or `x` is boolean.
         ShapeError: Updates are shorter than the indices, or these are longer than `x` on another axis; or a known index
             is out of range.
+
+    Example:
+        >>> tg.scatter_reduce(tg.zeros(3), 0, [0, 2, 2], [1.0, 2.0, 4.0], "amax")
+        Array([1., 0., 4.], dtype=f32)
     """
     if reduce not in REDUCTIONS:
         raise OptionError(f"scatter_reduce: reduce {reduce!r} is not one of {', '.join(REDUCTIONS)}")
@@ -163,7 +171,6 @@ def segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int | None
         TraceError: It is not given, and the numbers of segments are traced.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.segment_sum(tg.array([1.0, 2.0, 4.0]), [0, 2, 0], 4)
         Array([5., 0., 2., 0.], dtype=f32)
     """
@@ -179,7 +186,6 @@ def segment_mean(x: TensorLike, segment_ids: TensorLike, num_segments: int | Non
         num_segments: As for `segment_sum`, as are the exceptions.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.segment_mean(tg.array([1.0, 2.0, 4.0]), [0, 1, 0])
         Array([2.5, 2. ], dtype=f32)
     """
@@ -197,7 +203,6 @@ def segment_prod(x: TensorLike, segment_ids: TensorLike, num_segments: int | Non
         num_segments: As for `segment_sum`, as are the exceptions.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.segment_prod(tg.array([3.0, 2.0, 4.0]), [0, 1, 0], 3)
         Array([12.,  2.,  1.], dtype=f32)
     """
@@ -215,7 +220,6 @@ def segment_max(x: TensorLike, segment_ids: TensorLike, num_segments: int | None
         num_segments: As for `segment_sum`, as are the exceptions.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.segment_max(tg.array([[3.0, 1.0], [2.0, 5.0]]), [0, 0], 2)
         Array([[  3.,   5.],
          [-inf, -inf]], dtype=f32)
@@ -232,7 +236,6 @@ def segment_min(x: TensorLike, segment_ids: TensorLike, num_segments: int | None
         num_segments: As for `segment_sum`, as are the exceptions; equal minima share the derivative evenly.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.segment_min(tg.array([3.0, 2.0, 4.0]), [0, 1, 0])
         Array([3., 2.], dtype=f32)
     """

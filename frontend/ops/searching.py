@@ -34,7 +34,12 @@ SIDES = ("left", "right")
 
 
 def count_nonzero(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
-    """Returns the number of nonzero elements along `axis`, as i32; NaN is nonzero."""
+    """Returns the number of nonzero elements along `axis`, as i32; NaN is nonzero.
+
+    Example:
+        >>> tg.count_nonzero([[1, 0], [2, 3]], axis=1)
+        Array([1, 2], dtype=i32)
+    """
     return total(cast(not_equal(stop_gradient(as_tensor(x)), 0), NAMES["i32"]), axis, keepdims)
 
 
@@ -52,6 +57,10 @@ def searchsorted(x: TensorLike, values: Any, side: str = "left", sorter: Any = N
     Raises:
         ShapeError: `x` is not a vector.
         OptionError: `side` is neither.
+
+    Example:
+        >>> tg.searchsorted([1.0, 2.0, 4.0], [0.5, 2.0, 9.0])
+        Array([0, 1, 3], dtype=i32)
     """
     vector = as_tensor(x)
     if vector.ndim != 1:
@@ -109,6 +118,10 @@ def isin(x: TensorLike, values: Any, invert: bool = False) -> Tensor:
 
     Raises:
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.isin([1, 2, 3], [3, 1])
+        Array([ True, False,  True], dtype=bool)
     """
     element = as_tensor(x)
     candidates = _holdable(values, element.dtype)

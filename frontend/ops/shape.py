@@ -62,6 +62,13 @@ def array(x: Any, dtype: object = None) -> Tensor:
 
     Raises:
         DTypeError: Values that don't fit.
+
+    Example:
+        >>> tg.array([[1, 2], [3, 4]])
+        Array([[1, 2],
+         [3, 4]], dtype=i32)
+        >>> tg.array(np.zeros((2, 3))).dtype
+        dtype('float32')
     """
     if isinstance(x, Traced):
         return x if dtype is None else as_tensor(x).astype(dtype)
@@ -82,6 +89,10 @@ def from_dlpack(x: Any, *, copy: bool | None = None) -> Tensor:
         DTypeError: It has no `__dlpack__`, is on another device, requires a gradient, or holds values that don't fit.
         OptionError: `copy` is `False`, and the memory can't be shared: the array is not contiguous, not aligned, of a
             dtype that would be converted, or its library refuses.
+
+    Example:
+        >>> tg.from_dlpack(np.arange(3, dtype=np.float32))
+        Array([0., 1., 2.], dtype=f32)
     """
     if isinstance(x, Traced) or not hasattr(x, "__dlpack__"):
         raise DTypeError(f"from_dlpack takes an array with __dlpack__, not {type(x).__name__}; tg.array takes numbers")
@@ -99,7 +110,13 @@ def from_dlpack(x: Any, *, copy: bool | None = None) -> Tensor:
 
 
 def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Tensor:
-    """Returns a tensor filled with `value`; its dtype is the value's unless given."""
+    """Returns a tensor filled with `value`; its dtype is the value's unless given.
+
+    Example:
+        >>> tg.full((2, 2), 7)
+        Array([[7, 7],
+         [7, 7]], dtype=i32)
+    """
     target = as_array(value).dtype if dtype is None else as_dtype(dtype)
     extents = spec(shape_, target).shape
     try:
@@ -126,7 +143,12 @@ def zeros(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
 @overload
 def zeros(*shape_: int, dtype: object = None) -> Tensor: ...
 def zeros(*shape_: Any, dtype: object = None) -> Tensor:
-    """Returns a tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`, of f32 unless `dtype` says otherwise."""
+    """Returns a tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`, of f32 unless `dtype` says otherwise.
+
+    Example:
+        >>> tg.zeros(3, dtype="i32")
+        Array([0, 0, 0], dtype=i32)
+    """
     return _filled("zeros", 0, shape_, dtype)
 
 
@@ -137,7 +159,13 @@ def ones(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
 @overload
 def ones(*shape_: int, dtype: object = None) -> Tensor: ...
 def ones(*shape_: Any, dtype: object = None) -> Tensor:
-    """Returns a tensor of ones: `ones(2, 3)` or `ones((2, 3))`, of f32 unless `dtype` says otherwise."""
+    """Returns a tensor of ones: `ones(2, 3)` or `ones((2, 3))`, of f32 unless `dtype` says otherwise.
+
+    Example:
+        >>> tg.ones(2, 3)
+        Array([[1., 1., 1.],
+         [1., 1., 1.]], dtype=f32)
+    """
     return _filled("ones", 1, shape_, dtype)
 
 
@@ -148,28 +176,53 @@ def empty(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
 @overload
 def empty(*shape_: int, dtype: object = None) -> Tensor: ...
 def empty(*shape_: Any, dtype: object = None) -> Tensor:
-    """Returns zeros, like `zeros`: in NumPy and PyTorch the values of `empty` are undefined."""
+    """Returns zeros, like `zeros`: in NumPy and PyTorch the values of `empty` are undefined.
+
+    Example:
+        >>> tg.empty(2, 3).shape
+        (2, 3)
+    """
     return _filled("empty", 0, shape_, dtype)
 
 
 def full_like(x: Any, value: float, dtype: object = None) -> Tensor:
-    """Returns a tensor of the shape of `x` filled with `value`, of its dtype unless another is given."""
+    """Returns a tensor of the shape of `x` filled with `value`, of its dtype unless another is given.
+
+    Example:
+        >>> tg.full_like([1.0, 2.0], 5)
+        Array([5., 5.], dtype=f32)
+    """
     tensor = as_tensor(x)
     return full(tensor.shape, value, tensor.dtype if dtype is None else dtype)
 
 
 def zeros_like(x: Any, dtype: object = None) -> Tensor:
-    """Returns zeros of the shape of `x`, of its dtype unless another is given."""
+    """Returns zeros of the shape of `x`, of its dtype unless another is given.
+
+    Example:
+        >>> tg.zeros_like([[1, 2]])
+        Array([[0, 0]], dtype=i32)
+    """
     return full_like(x, 0, dtype)
 
 
 def ones_like(x: Any, dtype: object = None) -> Tensor:
-    """Returns ones of the shape of `x`, of its dtype unless another is given."""
+    """Returns ones of the shape of `x`, of its dtype unless another is given.
+
+    Example:
+        >>> tg.ones_like([1, 2])
+        Array([1, 1], dtype=i32)
+    """
     return full_like(x, 1, dtype)
 
 
 def empty_like(x: Any, dtype: object = None) -> Tensor:
-    """Returns zeros of the shape of `x`, like `empty`."""
+    """Returns zeros of the shape of `x`, like `empty`.
+
+    Example:
+        >>> tg.empty_like(np.ones((2, 3), np.float32)).shape
+        (2, 3)
+    """
     return full_like(x, 0, dtype)
 
 
@@ -181,6 +234,10 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
     Raises:
         ShapeError: `step` is 0.
         DTypeError: A number is out of the dtype's range.
+
+    Example:
+        >>> tg.arange(2, 10, 3)
+        Array([2, 5, 8], dtype=i32)
     """
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
@@ -217,6 +274,11 @@ def reshape(x: Any, *shape_: Any) -> Tensor:
 
     Raises:
         ShapeError: The number of elements differs.
+
+    Example:
+        >>> tg.reshape(tg.arange(6), (2, -1))
+        Array([[0, 1, 2],
+         [3, 4, 5]], dtype=i32)
     """
     tensor = as_tensor(x)
     sizes = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
@@ -239,6 +301,12 @@ def transpose(x: Any, *axes: Any) -> Tensor:
 
     Raises:
         ShapeError: The axes are not a permutation.
+
+    Example:
+        >>> tg.transpose(tg.ones((2, 3, 4)), 0, 2, 1).shape
+        (2, 4, 3)
+        >>> tg.ones((2, 3, 4)).transpose().shape
+        (4, 3, 2)
     """
     tensor = as_tensor(x)
     requested = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
@@ -261,6 +329,12 @@ def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
 
     Raises:
         ShapeError: NumPy's rules don't allow it.
+
+    Example:
+        >>> tg.broadcast_to([1.0, 2.0], (3, 2))
+        Array([[1., 2.],
+         [1., 2.],
+         [1., 2.]], dtype=f32)
     """
     return promotion.broadcast_to(x, shape_)
 
@@ -273,7 +347,6 @@ def expand(x: Any, *shape_: Any) -> Tensor:
         ShapeError: `x` does not broadcast to the shape, or a new leading axis has the extent -1.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.array([[1.0], [2.0]]).expand(-1, 3)
         Array([[1., 1., 1.],
          [2., 2., 2.]], dtype=f32)
@@ -294,7 +367,12 @@ def expand(x: Any, *shape_: Any) -> Tensor:
 
 @viewing(in_order=False)
 def swapaxes(x: Any, first: int, second: int) -> Tensor:
-    """Swaps two axes."""
+    """Swaps two axes.
+
+    Example:
+        >>> tg.swapaxes(tg.ones((2, 3, 4)), 1, 2).shape
+        (2, 4, 3)
+    """
     tensor = as_tensor(x)
     order = list(range(tensor.ndim))
     i, j = (normalized_axis(axis, tensor.ndim, "swapaxes") for axis in (first, second))
@@ -304,7 +382,12 @@ def swapaxes(x: Any, first: int, second: int) -> Tensor:
 
 @viewing(in_order=True)
 def expand_dims(x: Any, axis: Any) -> Tensor:
-    """Adds axes of extent 1 at the positions in `axis` of the result."""
+    """Adds axes of extent 1 at the positions in `axis` of the result.
+
+    Example:
+        >>> tg.expand_dims([1.0, 2.0], 0).shape
+        (1, 2)
+    """
     tensor = as_tensor(x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     places = normalized_axes(axis, tensor.ndim + count, "expand_dims")
@@ -313,12 +396,22 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
 
 
 def atleast_1d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
-    """Returns scalars as vectors of one element, all others unchanged: one tensor for one argument, else a tuple."""
+    """Returns scalars as vectors of one element, all others unchanged: one tensor for one argument, else a tuple.
+
+    Example:
+        >>> tg.atleast_1d(3.0).shape
+        (1,)
+    """
     return _with_axes(tensors, lambda shape_: shape_ or (1,))
 
 
 def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
-    """Returns vectors as `[1, n]`, scalars as `[1, 1]`, others unchanged: one tensor for one argument, else a tuple."""
+    """Returns vectors as `[1, n]`, scalars as `[1, 1]`, others unchanged: one tensor for one argument, else a tuple.
+
+    Example:
+        >>> tg.atleast_2d([1.0, 2.0]).shape
+        (1, 2)
+    """
     return _with_axes(tensors, lambda shape_: (1,) * (2 - len(shape_)) + shape_)
 
 
@@ -326,6 +419,10 @@ def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     """Returns matrices as `[m, n, 1]`, vectors as `[1, n, 1]`, scalars as `[1, 1, 1]`, and all others unchanged.
 
     One tensor for one argument, else a tuple.
+
+    Example:
+        >>> tg.atleast_3d([[1.0, 2.0]]).shape
+        (1, 2, 1)
     """
     wide = {0: lambda shape_: (1, 1, 1), 1: lambda shape_: (1, *shape_, 1), 2: lambda shape_: (*shape_, 1)}
     return _with_axes(tensors, lambda shape_: wide[len(shape_)](shape_) if len(shape_) in wide else shape_)
@@ -340,12 +437,22 @@ def _with_axes(
 
 @viewing(in_order=True)
 def unsqueeze(x: Any, axis: Any) -> Tensor:
-    """Adds axes of extent 1, like `expand_dims`; this is PyTorch's name."""
+    """Adds axes of extent 1, like `expand_dims`; this is PyTorch's name.
+
+    Example:
+        >>> tg.ones((2, 3)).unsqueeze(-1).shape
+        (2, 3, 1)
+    """
     return expand_dims(x, axis)
 
 
 def numel(x: Any) -> int:
-    """Returns the number of elements, like `x.size`."""
+    """Returns the number of elements, like `x.size`.
+
+    Example:
+        >>> tg.numel(tg.ones((2, 3)))
+        6
+    """
     return as_tensor(x).size
 
 
@@ -355,6 +462,10 @@ def squeeze(x: Any, axis: Any = None) -> Tensor:
 
     Raises:
         ShapeError: An axis in `axis` has another extent.
+
+    Example:
+        >>> tg.squeeze(tg.ones((1, 3, 1)), 0).shape
+        (3, 1)
     """
     tensor = as_tensor(x)
     if axis is None:
@@ -368,7 +479,13 @@ def squeeze(x: Any, axis: Any = None) -> Tensor:
 
 
 def flip(x: Any, axis: Any = None) -> Tensor:
-    """Reverses the order of the elements along `axis` (all axes by default)."""
+    """Reverses the order of the elements along `axis` (all axes by default).
+
+    Example:
+        >>> tg.flip([[1, 2], [3, 4]], axis=1)
+        Array([[2, 1],
+         [4, 3]], dtype=i32)
+    """
     tensor = as_tensor(x)
     return emit(shape.ReverseOp, [tensor], axes=ints(normalized_axes(axis, tensor.ndim, "flip")))
 
@@ -457,6 +574,11 @@ def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
     Raises:
         DTypeError: The indices are not integers.
         ShapeError: A known index is out of range.
+
+    Example:
+        >>> tg.take([[1, 2], [3, 4], [5, 6]], [2, 0])
+        Array([[5, 6],
+         [1, 2]], dtype=i32)
     """
     tensor, index_tensor = as_tensor(x), as_tensor(indices)
     place = normalized_axis(axis, tensor.ndim, "take")
@@ -471,6 +593,10 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     Raises:
         DTypeError: The indices are not integers.
         ShapeError: The shapes don't broadcast outside `axis`, or a known index is out of range.
+
+    Example:
+        >>> tg.take_along_axis([[3, 1, 2]], tg.argsort([[3, 1, 2]]), axis=1)
+        Array([[1, 2, 3]], dtype=i32)
     """
     tensor, where_ = as_tensor(x), as_tensor(indices)
     place = normalized_axis(axis, tensor.ndim, "take_along_axis")

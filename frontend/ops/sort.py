@@ -32,6 +32,10 @@ def argsort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> T
 
     Raises:
         ShapeError: The axis is out of range.
+
+    Example:
+        >>> tg.argsort([3.0, 1.0, 2.0], descending=True)
+        Array([0, 2, 1], dtype=i32)
     """
     tensor, place = _rows(x, axis, "argsort")
     if tensor.dtype == NAMES["bool"]:
@@ -47,6 +51,11 @@ def sort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> Tens
 
     Raises:
         ShapeError: The axis is out of range.
+
+    Example:
+        >>> tg.sort([[3, 1], [2, 4]], axis=0)
+        Array([[2, 1],
+         [3, 4]], dtype=i32)
     """
     tensor, place = _rows(x, axis, "sort")
     return take_along_axis(tensor, argsort(tensor, place, descending), place)
@@ -59,6 +68,11 @@ def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[
 
     Raises:
         ShapeError: The axis has fewer than `k` elements.
+
+    Example:
+        >>> values, positions = tg.top_k([3.0, 9.0, 5.0], 2)
+        >>> values, positions
+        (Array([9., 5.], dtype=f32), Array([1, 2], dtype=i32))
     """
     tensor, place = _rows(x, axis, "top_k")
     if not 0 <= k <= tensor.shape[place]:

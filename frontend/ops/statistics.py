@@ -51,6 +51,10 @@ def allclose(x: TensorLike, y: TensorLike, rtol: float = 1e-5, atol: float = 1e-
         ShapeError: They don't broadcast.
         DTypeError: They have no common dtype.
         OptionError: A tolerance is negative.
+
+    Example:
+        >>> tg.allclose([1.0, 2.0], [1.0, 2.000001])
+        Array(True, dtype=bool)
     """
     return every(isclose(x, y, rtol, atol, equal_nan))
 
@@ -71,6 +75,10 @@ def quantile(
     Raises:
         OptionError: `q` is not in `[0, 1]`, or the method is unknown.
         ShapeError: There are no samples.
+
+    Example:
+        >>> tg.quantile([1.0, 2.0, 3.0, 4.0], [0.25, 0.5])
+        Array([1.75, 2.5 ], dtype=f32)
     """
     if method not in INTERPOLATIONS:
         raise OptionError(f"quantile: method {method!r} is not one of {', '.join(INTERPOLATIONS)}")
@@ -92,6 +100,10 @@ def median(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> T
 
     Raises:
         ShapeError: There are no samples.
+
+    Example:
+        >>> tg.median([[1.0, 9.0, 2.0], [4.0, 4.0, 0.0]], axis=1)
+        Array([2., 4.], dtype=f32)
     """
     tensor = as_float(x)
     axes = normalized_axes(axis, tensor.ndim, "median")
@@ -123,12 +135,22 @@ def _quantiles(what: str, x: Tensor, axes: Sequence[int], levels: Sequence[float
 
 
 def nansum(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
-    """Returns the sum along `axis` of the elements that are not NaN, which alone have a nonzero derivative."""
+    """Returns the sum along `axis` of the elements that are not NaN, which alone have a nonzero derivative.
+
+    Example:
+        >>> tg.nansum([1.0, np.nan, 3.0])
+        Array(4., dtype=f32)
+    """
     return sum(_without_nan(as_tensor(x)), axis, keepdims)
 
 
 def nanmean(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
-    """Returns the mean along `axis` of the elements that are not NaN; NaN if there are none."""
+    """Returns the mean along `axis` of the elements that are not NaN; NaN if there are none.
+
+    Example:
+        >>> tg.nanmean([1.0, np.nan, 3.0])
+        Array(2., dtype=f32)
+    """
     tensor = as_float(x)
     count = sum(cast(equal(tensor, tensor), tensor.dtype), axis, keepdims)
     return divide(sum(_without_nan(tensor), axis, keepdims), count)
@@ -147,6 +169,11 @@ def cov(x: TensorLike, correction: int = 1) -> Tensor:
 
     Raises:
         ShapeError: There are more than two axes, or the number of samples does not exceed the correction.
+
+    Example:
+        >>> tg.cov([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
+        Array([[ 1., -1.],
+         [-1.,  1.]], dtype=f32)
     """
     tensor = as_float(x)
     if tensor.ndim not in (1, 2):
@@ -165,6 +192,11 @@ def corrcoef(x: TensorLike) -> Tensor:
 
     Raises:
         ShapeError: There are more than two axes, or fewer than two samples.
+
+    Example:
+        >>> tg.corrcoef([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
+        Array([[ 1., -1.],
+         [-1.,  1.]], dtype=f32)
     """
     covariances = cov(x)
     if not covariances.ndim:
@@ -190,6 +222,10 @@ def bincount(x: TensorLike, length: int, weights: TensorLike | None = None) -> T
         DTypeError: `x` is not an integer tensor.
         ShapeError: The weights have another shape.
         OptionError: `length` is not a positive integer.
+
+    Example:
+        >>> tg.bincount([0, 2, 2], 4)
+        Array([1, 0, 2, 0], dtype=i32)
     """
     places = as_tensor(x)
     if places.dtype.kind not in "iu":
@@ -221,6 +257,10 @@ def histogram(x: TensorLike, bins: TensorLike = 10, range: tuple[float, float] |
 
     Raises:
         OptionError: `bins` is neither, or the range is empty.
+
+    Example:
+        >>> tg.histogram([1.0, 2.0, 2.5, 4.0], bins=3)
+        (Array([1, 2, 1], dtype=i32), Array([1., 2., 3., 4.], dtype=f32))
     """
     tensor = reshape(stop_gradient(as_float(x)), -1)
     if isinstance(bins, int) and not isinstance(bins, bool):

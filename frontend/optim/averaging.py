@@ -36,7 +36,6 @@ def weight_ema(optimizer: Optimizer, decay: float = 0.999, *, warm_up: bool = Fa
         OptionError: It is not an optimizer, has an average already, or the decay is out of range.
 
     Example:
-        >>> import numpy as np, tensorgrad as tg
         >>> training = tg.compile(
         ...     tg.nn.Linear(1, 1),
         ...     loss=lambda model, x: tg.mean(model(x) ** 2),

@@ -47,6 +47,11 @@ class Minimum:
         evaluations: The number of times that the function and its gradient were evaluated.
         converged: Whether a tolerance was reached.
         reason: Why it stopped.
+
+    Example:
+        >>> lowest = tg.optim.minimize(lambda x: tg.sum((x - 3.0) ** 2), np.zeros(2), device="numpy")
+        >>> lowest.converged, lowest.point.tolist()
+        (True, [3.0, 3.0])
     """
 
     point: Any
@@ -95,10 +100,9 @@ def minimize(
         ShapeError, DTypeError, TraceError: The function does not return a float scalar, or can't be traced.
 
     Example:
-        >>> import tensorgrad as tg
         >>> rosenbrock = lambda p: (1 - p["x"]) ** 2 + 100 * (p["y"] - p["x"] ** 2) ** 2
-        >>> found = tg.optim.minimize(rosenbrock, {"x": -1.2, "y": 1.0}, device="numpy")
-        >>> round(float(found.point["x"]), 2), found.converged
+        >>> lowest = tg.optim.minimize(rosenbrock, {"x": -1.2, "y": 1.0}, device="numpy")
+        >>> round(float(lowest.point["x"]), 2), lowest.converged
         (1.0, True)
     """
     check_function(function, "minimize")

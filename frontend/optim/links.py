@@ -35,6 +35,13 @@ def clip(max_delta: float) -> Transformation:
 
     Raises:
         OptionError: It is not a number, or not more than 0.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.chain(tg.optim.clip(1.0), tg.optim.sgd(1.0))).step()
+        >>> x.detach()
+        Array([ 0. , -2.5], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -54,6 +61,13 @@ def add_decayed_weights(weight_decay: float, *, decay: Decay | None = None) -> T
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.chain(tg.optim.add_decayed_weights(0.01), tg.optim.sgd(1.0))).step()
+        >>> x.detach()
+        Array([-2.01, -2.48], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -73,6 +87,13 @@ def normalize(scale: float = 1.0, eps: float = 1e-6) -> Transformation:
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.chain(tg.optim.normalize(), tg.optim.sgd(1.0))).step()
+        >>> x.detach()
+        Array([ 0.01360643, -2.164399  ], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -94,6 +115,13 @@ def normalize_per_parameter(scale: float = 1.0, eps: float = 1e-6) -> Transforma
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.chain(tg.optim.normalize_per_parameter(), tg.optim.sgd(1.0))).step()
+        >>> x.detach()
+        Array([ 0.01360643, -2.164399  ], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -111,6 +139,13 @@ def ema(decay: float, debias: bool = True) -> Transformation:
 
     Raises:
         OptionError: The decay is not a number from 0 to below 1.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.chain(tg.optim.ema(0.9), tg.optim.sgd(1.0))).step()
+        >>> x.detach()
+        Array([-2. , -2.5], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -128,6 +163,13 @@ def scale(factor: Rate) -> Transformation:
 
     Raises:
         OptionError: It is not a finite number.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.chain(tg.optim.scale(0.5), tg.optim.sgd(1.0))).step()
+        >>> x.detach()
+        Array([-0.5 , -2.25], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:

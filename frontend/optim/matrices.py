@@ -76,6 +76,13 @@ def adafactor(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.adafactor(0.5)).step()
+        >>> x.detach()
+        Array([ 0.20943058, -2.7905693 ], dtype=f32, device='numpy')
     """
     try:
         eps1, eps2 = eps
@@ -166,6 +173,14 @@ def muon(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor(np.eye(2), dtype="f32", device="numpy", requires_grad=True)
+        >>> (x @ x).sum().backward()
+        >>> tg.optim.Stepper([x], tg.optim.muon(0.1)).step()
+        >>> x.detach()
+        Array([[ 0.9551782 , -0.03482182],
+         [-0.03482182,  0.9551782 ]], dtype=f32, device='numpy')
     """
     try:
         first, second, third = (float(coefficient) for coefficient in ns_coefficients)

@@ -62,6 +62,13 @@ def sgd(
 
     Raises:
         OptionError: A setting is out of range, or nesterov is used without momentum or with dampening.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.sgd(0.5)).step()
+        >>> x.detach()
+        Array([-0.5 , -2.25], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -88,6 +95,14 @@ def scale_by_sgd(momentum: float, dampening: float = 0.0, nesterov: bool = False
 
     Raises:
         OptionError: A setting is out of range, or nesterov is used without momentum or with dampening.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> chain = tg.optim.chain(tg.optim.scale_by_sgd(0.9), tg.optim.scale_by_learning_rate(0.5))
+        >>> tg.optim.Stepper([x], chain).step()
+        >>> x.detach()
+        Array([-0.5 , -2.25], dtype=f32, device='numpy')
     """
     if nesterov and (not momentum or dampening):
         raise OptionError("scale_by_sgd: nesterov needs a momentum, and no dampening")
@@ -106,6 +121,13 @@ def scale_by_learning_rate(learning_rate: Rate) -> Optimizer:
 
     Raises:
         OptionError: It is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.chain(tg.optim.scale(2.0), tg.optim.scale_by_learning_rate(0.5))).step()
+        >>> x.detach()
+        Array([-2. , -2.5], dtype=f32, device='numpy')
     """
     if not callable(learning_rate):
         checked("scale_by_learning_rate", "learning_rate", learning_rate)
@@ -147,6 +169,13 @@ def adam(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.adam(0.5)).step()
+        >>> x.detach()
+        Array([ 0.5, -2.5], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -184,6 +213,13 @@ def adamw(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.adamw(0.5)).step()
+        >>> x.detach()
+        Array([ 0.49500003, -2.49      ], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -206,6 +242,14 @@ def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) 
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> chain = tg.optim.chain(tg.optim.scale_by_adam(), tg.optim.scale_by_learning_rate(0.5))
+        >>> tg.optim.Stepper([x], chain).step()
+        >>> x.detach()
+        Array([ 0.5, -2.5], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -262,6 +306,13 @@ def rmsprop(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.rmsprop(0.5)).step()
+        >>> x.detach()
+        Array([-4.0000005, -6.999999 ], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -289,6 +340,14 @@ def scale_by_rmsprop(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> chain = tg.optim.chain(tg.optim.scale_by_rmsprop(), tg.optim.scale_by_learning_rate(0.5))
+        >>> tg.optim.Stepper([x], chain).step()
+        >>> x.detach()
+        Array([-4.0000005, -6.999999 ], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -330,6 +389,13 @@ def adagrad(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.adagrad(0.5)).step()
+        >>> x.detach()
+        Array([ 0.5, -2.5], dtype=f32, device='numpy')
     """
     start = checked("adagrad", "initial_accumulator_value", initial_accumulator_value)
 
@@ -355,6 +421,14 @@ def scale_by_adagrad(initial_accumulator_value: float = 0.0, eps: float = 1e-10)
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> chain = tg.optim.chain(tg.optim.scale_by_adagrad(), tg.optim.scale_by_learning_rate(0.5))
+        >>> tg.optim.Stepper([x], chain).step()
+        >>> x.detach()
+        Array([ 0.5, -2.5], dtype=f32, device='numpy')
     """
     start = checked("scale_by_adagrad", "initial_accumulator_value", initial_accumulator_value)
 
@@ -394,6 +468,13 @@ def lion(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.lion(0.5)).step()
+        >>> x.detach()
+        Array([ 0.5, -2.5], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -414,6 +495,14 @@ def scale_by_lion(betas: tuple[float, float] = (0.9, 0.99)) -> Transformation:
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> chain = tg.optim.chain(tg.optim.scale_by_lion(), tg.optim.scale_by_learning_rate(0.5))
+        >>> tg.optim.Stepper([x], chain).step()
+        >>> x.detach()
+        Array([ 0.5, -2.5], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:

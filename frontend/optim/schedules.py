@@ -52,6 +52,11 @@ class Schedule:
 
     Raises:
         OptionError: The rate is negative or not finite, or the factor is not such a formula.
+
+    Example:
+        >>> rate = tg.optim.Schedule(0.1, "1 / sqrt(step)")
+        >>> rate(1), rate(4)
+        (0.1, 0.05)
     """
 
     rate: float
@@ -127,6 +132,11 @@ def from_function(function: Callable[[int], float]) -> Schedule:
 
     Raises:
         OptionError: It is not a function.
+
+    Example:
+        >>> rate = tg.optim.schedules.from_function(lambda step: 1 / step)
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [1.0, 0.5, 0.333, 0.25, 0.2]
     """
     if not callable(function):
         raise OptionError(f"from_function: takes a function of the step, got {function!r}")
@@ -188,7 +198,13 @@ def _ratio(owner: str, end: float, rate: float) -> float:
 
 
 def constant(rate: float, warmup: int = 0) -> Schedule:
-    """Returns the same rate at every step, after a linear warm-up of `warmup` steps; see `warm_up`."""
+    """Returns the same rate at every step, after a linear warm-up of `warmup` steps; see `warm_up`.
+
+    Example:
+        >>> rate = tg.optim.schedules.constant(1.0, warmup=2)
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [0.333, 0.667, 1.0, 1.0, 1.0]
+    """
     return warm_up(Schedule(checked("constant", "rate", rate), "1.0"), _count("constant", "warmup", warmup, 0))
 
 
@@ -197,6 +213,11 @@ def linear(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedu
 
     Raises:
         OptionError: A setting is out of range, or the warm-up is as long as all of it.
+
+    Example:
+        >>> rate = tg.optim.schedules.linear(1.0, steps=4)
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [1.0, 0.75, 0.5, 0.25, 0.0]
     """
     count, last = _decay_steps("linear", steps, warmup), _ratio("linear", end, rate)
     return warm_up(Schedule(rate, f"1 - {1 - last!r} * min((step - 1) / {count}, 1)"), warmup)
@@ -213,7 +234,6 @@ def polynomial(rate: float, steps: int, power: float = 1.0, end: float = 0.0, wa
         OptionError: A setting is out of range, or the warm-up is as long as all of it.
 
     Example:
-        >>> import tensorgrad as tg
         >>> rate = tg.optim.schedules.polynomial(1.0, steps=4, power=2)
         >>> [rate(step) for step in range(1, 7)]
         [1.0, 0.5625, 0.25, 0.0625, 0.0, 0.0]
@@ -230,6 +250,11 @@ def cosine(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedu
 
     Raises:
         OptionError: A setting is out of range, or the warm-up is as long as all of it.
+
+    Example:
+        >>> rate = tg.optim.schedules.cosine(1.0, steps=4)
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [1.0, 0.854, 0.5, 0.146, 0.0]
     """
     count, last = _decay_steps("cosine", steps, warmup), _ratio("cosine", end, rate)
     wave = f"(1 + cos({math.pi!r} * min((step - 1) / {count}, 1))) / 2"
@@ -244,6 +269,11 @@ def warm_up(schedule: Rate, steps: int) -> Schedule:
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> rate = tg.optim.schedules.warm_up(tg.optim.schedules.constant(1.0), 3)
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [0.25, 0.5, 0.75, 1.0, 1.0]
     """
     result = as_schedule("warm_up", schedule)
     if _count("warm_up", "steps", steps, 0) == 0:
@@ -263,6 +293,11 @@ def step(rate: float, every: int, factor: float = 0.1) -> Schedule:
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> rate = tg.optim.schedules.step(1.0, every=2)
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [1.0, 1.0, 0.1, 0.1, 0.01]
     """
     base, times = checked("step", "factor", factor), _count("step", "every", every)
     return Schedule(checked("step", "rate", rate), f"{base!r} ** floor((step - 1) / {times})")
@@ -286,7 +321,6 @@ def exponential(rate: float, every: int, factor: float = 0.1, end: float = 0.0, 
         OptionError: A setting is out of range.
 
     Example:
-        >>> import tensorgrad as tg
         >>> rate = tg.optim.schedules.exponential(1.0, every=2, factor=0.25, end=0.1)
         >>> [rate(step) for step in range(1, 6)]
         [1.0, 0.5, 0.25, 0.125, 0.1]
@@ -304,6 +338,11 @@ def multi_step(rate: float, milestones: Sequence[int], factor: float = 0.1) -> S
 
     Raises:
         OptionError: A setting is out of range, or the milestones don't increase.
+
+    Example:
+        >>> rate = tg.optim.schedules.multi_step(1.0, [2, 4])
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [1.0, 1.0, 0.1, 0.1, 0.01]
     """
     base, marks = checked("multi_step", "factor", factor), _increasing("multi_step", "milestones", milestones)
     passed = " + ".join(f"(step > {mark})" for mark in marks) or "0"
@@ -324,6 +363,11 @@ def one_cycle(
 
     Raises:
         OptionError: A setting is out of range, or there are too few steps to rise and to fall.
+
+    Example:
+        >>> rate = tg.optim.schedules.one_cycle(1.0, steps=5)
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [0.04, 0.95, 0.611, 0.188, 0.0]
     """
     _count("one_cycle", "steps", steps)
     top, last = checked("one_cycle", "rise", rise, below=1) * steps - 1, steps - 1
@@ -348,6 +392,11 @@ def piecewise(rates: Mapping[int, float]) -> Schedule:
 
     Raises:
         OptionError: There is no step 1, a step is not a positive integer or not in order, or a rate is out of range.
+
+    Example:
+        >>> rate = tg.optim.schedules.piecewise({1: 1.0, 3: 0.5})
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [1.0, 1.0, 0.5, 0.5, 0.5]
     """
     if not isinstance(rates, Mapping):
         raise OptionError(f"piecewise: rates must map steps to rates, got {rates!r}")
@@ -366,6 +415,11 @@ def join(schedules: Sequence[Rate], boundaries: Sequence[int]) -> Schedule:
 
     Raises:
         OptionError: There must be one schedule more than boundaries, and the boundaries must increase.
+
+    Example:
+        >>> rate = tg.optim.schedules.join([tg.optim.schedules.linear(1.0, 2), tg.optim.schedules.constant(0.5)], [2])
+        >>> [round(rate(step), 3) for step in range(1, 6)]
+        [1.0, 0.5, 0.5, 0.5, 0.5]
     """
     rates = [as_schedule("join", schedule) for schedule in schedules]
     marks = _increasing("join", "boundaries", boundaries)

@@ -44,6 +44,13 @@ class Stepper:
     Raises:
         OptionError: There are no parameters, or `optimizer` is not an optimizer.
         GradientError: A parameter requires no gradient.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> tg.optim.Stepper([x], tg.optim.adamw(0.1, clip_norm=1.0)).step()
+        >>> x.detach()
+        Array([ 0.89900005, -1.898     ], dtype=f32, device='numpy')
     """
 
     def __init__(self, parameters: Any, optimizer: Optimizer):
@@ -262,13 +269,29 @@ class _Named(Stepper):
 
 
 class SGD(_Named):
-    """`tg.optim.sgd` for eager tensors: `SGD(model.parameters(), lr=0.1, momentum=0.9)`."""
+    """`tg.optim.sgd` for eager tensors: `SGD(model.parameters(), lr=0.1, momentum=0.9)`.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> tg.optim.SGD([x], lr=0.1).step()
+        >>> x.detach()
+        Array([ 0.8, -1.6], dtype=f32, device='numpy')
+    """
 
     _rule = staticmethod(sgd)
 
 
 class Adam(_Named):
-    """`tg.optim.adam` for eager tensors: `Adam(model.parameters(), lr=1e-3)`."""
+    """`tg.optim.adam` for eager tensors: `Adam(model.parameters(), lr=1e-3)`.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> tg.optim.Adam([x], lr=0.1).step()
+        >>> x.detach()
+        Array([ 0.90000004, -1.9       ], dtype=f32, device='numpy')
+    """
 
     _rule = staticmethod(adam)
 
@@ -277,7 +300,15 @@ class Adam(_Named):
 
 
 class AdamW(_Named):
-    """`tg.optim.adamw` for eager tensors: `AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)`."""
+    """`tg.optim.adamw` for eager tensors: `AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)`.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> tg.optim.AdamW([x], lr=0.1).step()
+        >>> x.detach()
+        Array([ 0.89900005, -1.898     ], dtype=f32, device='numpy')
+    """
 
     _rule = staticmethod(adamw)
 
@@ -286,7 +317,15 @@ class AdamW(_Named):
 
 
 class RMSprop(_Named):
-    """`tg.optim.rmsprop` for eager tensors: `RMSprop(model.parameters(), lr=1e-2)`."""
+    """`tg.optim.rmsprop` for eager tensors: `RMSprop(model.parameters(), lr=1e-2)`.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> tg.optim.RMSprop([x], lr=0.1).step()
+        >>> x.detach()
+        Array([ 5.9604645e-08, -1.0000000e+00], dtype=f32, device='numpy')
+    """
 
     _rule = staticmethod(rmsprop)
 
@@ -295,7 +334,15 @@ class RMSprop(_Named):
 
 
 class Adagrad(_Named):
-    """`tg.optim.adagrad` for eager tensors: `Adagrad(model.parameters(), lr=1e-2)`."""
+    """`tg.optim.adagrad` for eager tensors: `Adagrad(model.parameters(), lr=1e-2)`.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> tg.optim.Adagrad([x], lr=0.1).step()
+        >>> x.detach()
+        Array([ 0.9, -1.9], dtype=f32, device='numpy')
+    """
 
     _rule = staticmethod(adagrad)
 
@@ -304,7 +351,15 @@ class Adagrad(_Named):
 
 
 class Lion(_Named):
-    """`tg.optim.lion` for eager tensors: `Lion(model.parameters(), lr=1e-4)`."""
+    """`tg.optim.lion` for eager tensors: `Lion(model.parameters(), lr=1e-4)`.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> tg.optim.Lion([x], lr=0.1).step()
+        >>> x.detach()
+        Array([ 0.9, -1.9], dtype=f32, device='numpy')
+    """
 
     _rule = staticmethod(lion)
 

@@ -41,7 +41,13 @@ def no_state(parameter: Any) -> Mapping[str, Any]:
 
 
 def zeros_of(*names: str) -> Init:
-    """Returns an `init` whose state is tensors of the parameter's shape, initially zero."""
+    """Returns an `init` whose state is tensors of the parameter's shape, initially zero.
+
+    Example:
+        >>> state = tg.optim.zeros_of("momentum")(tg.nn.param((3,), init=0.0))
+        >>> state["momentum"].shape
+        (3,)
+    """
     return lambda parameter: {name: tg.zeros(parameter.shape) for name in names}
 
 
@@ -58,6 +64,10 @@ class Transformation:
         only: The parameters that it applies to, if not to all.
         batched: Whether parameters of the same shape run through it as a batch, packed into rows with the following
             links.
+
+    Example:
+        >>> tg.optim.clip(1.0).settings
+        {'max_delta': 1.0}
     """
 
     name: str
@@ -110,6 +120,11 @@ class Optimizer:
         others: The optimizer of the remaining parameters, if there is one.
         rank: The rank of the parameters that it can update, if not any rank.
         state: The prefix of its state, if not the name.
+
+    Example:
+        >>> adam = tg.optim.adam(1e-3, weight_decay=0.1, clip_norm=1.0)
+        >>> adam.name, adam.settings["weight_decay"], adam.clip_norm
+        ('adam', 0.1, 1.0)
     """
 
     name: str
@@ -301,6 +316,13 @@ def optimizer(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> def update(gradient, state, parameter, step, hyper):
+        ...     return parameter - hyper.learning_rate * tg.sign(gradient), state
+        >>> signs = tg.optim.optimizer("signs", lambda parameter: {}, update, 0.1)
+        >>> signs.settings
+        {'learning_rate': 0.1}
     """
     _check_functions(name, init, update)
     if callable(learning_rate):
@@ -348,6 +370,12 @@ def transformation(
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> def update(gradient, state, parameter, step, hyper):
+        ...     return hyper.factor * tg.sign(gradient), state
+        >>> tg.optim.transformation("signs", lambda parameter: {}, update, {"factor": 0.1}).settings
+        {'factor': 0.1}
     """
     _check_functions(name, init, update)
     check_choice(name, only)
@@ -372,6 +400,13 @@ def chain(*links: Transformation | Optimizer) -> Optimizer:
 
     Raises:
         OptionError: The last is not an optimizer, or an earlier one is.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.chain(tg.optim.clip(1.0), tg.optim.scale(0.5), tg.optim.sgd(1.0))).step()
+        >>> x.detach()
+        Array([ 0.5 , -2.25], dtype=f32, device='numpy')
     """
     *before, last = links or (None,)
     if not isinstance(last, Optimizer):
@@ -396,6 +431,14 @@ def masked(link: Transformation, only: Decay) -> Transformation:
 
     Raises:
         OptionError: It is not a link, or already selects its parameters.
+
+    Example:
+        >>> layer = tg.nn.Linear(2, 1, init=1.0, bias_init=1.0).initialized(0, device="numpy")
+        >>> (3.0 * layer(tg.ones((1, 2)))).sum().backward()
+        >>> clipped = tg.optim.masked(tg.optim.clip(1.0), only="weight")
+        >>> tg.optim.Stepper(layer.named_parameters(), tg.optim.chain(clipped, tg.optim.sgd(1.0))).step()
+        >>> layer.weight.tolist(), layer.bias.tolist()
+        ([[0.0], [0.0]], [-2.0])
     """
     if not isinstance(link, Transformation) or link.only is not None:
         raise OptionError(f"masked: takes a link such as tg.optim.clip(1.0), without a choice of its own, got {link!r}")
@@ -414,6 +457,13 @@ def clip_by_global_norm(max_norm: float) -> Transformation:
 
     Raises:
         OptionError: It is not a number, or not more than 0.
+
+    Example:
+        >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
+        >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
+        >>> tg.optim.Stepper([x], tg.optim.chain(tg.optim.clip_by_global_norm(1.0), tg.optim.sgd(1.0))).step()
+        >>> x.detach()
+        Array([ 0.01360643, -2.164399  ], dtype=f32, device='numpy')
     """
     return transformation("clip_by_global_norm", no_state, _clipped, {"max_norm": max_norm})
 

@@ -26,6 +26,10 @@ def capture(name: str, x: T) -> T:
 
     Raises:
         TraceError: The name is not a string.
+
+    Example:
+        >>> tg.jit(lambda x: tg.sum(tg.capture("squares", x * x)), device="numpy")(np.float32([1.0, 2.0]))
+        Array(5., dtype=f32, device='numpy')
     """
     if not isinstance(name, str) or not name:
         raise TraceError(f"capture: the name must be a string, got {name!r}")

@@ -116,6 +116,10 @@ def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
     Raises:
         ShapeError: An extent is not an integer, or negative.
         DTypeError: The dtype is not one of those.
+
+    Example:
+        >>> tg.spec((2, 3), "i32")
+        spec((2, 3), 'i32')
     """
     try:
         extents = (shape,) if isinstance(shape, int) else tuple(shape)

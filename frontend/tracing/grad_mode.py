@@ -15,7 +15,13 @@ _mode = _Mode()
 
 
 def is_grad_enabled() -> bool:
-    """Returns whether ops on tensors that require gradients are recorded for differentiation."""
+    """Returns whether ops on tensors that require gradients are recorded for differentiation.
+
+    Example:
+        >>> with tg.no_grad():
+        ...     tg.is_grad_enabled()
+        False
+    """
     return _mode.is_recording
 
 
@@ -34,7 +40,6 @@ def no_grad() -> Iterator[None]:
     """Disables recording for gradients: `with tg.no_grad():`, or as a decorator `@tg.no_grad()`.
 
     Example:
-        >>> import tensorgrad as tg
         >>> x = tg.tensor(2.0, device="numpy", requires_grad=True)
         >>> with tg.no_grad():
         ...     y = x * 3.0
@@ -47,6 +52,12 @@ def no_grad() -> Iterator[None]:
 
 @contextmanager
 def enable_grad() -> Iterator[None]:
-    """Enables recording for gradients, even inside `no_grad`."""
+    """Enables recording for gradients, even inside `no_grad`.
+
+    Example:
+        >>> with tg.no_grad(), tg.enable_grad():
+        ...     tg.is_grad_enabled()
+        True
+    """
     with recording(True):
         yield

@@ -48,7 +48,13 @@ def _operators(name: str) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, 
 
 @public
 class Tensor(Methods):
-    """The arguments and results of API functions: a shape, a dtype, and operators that follow NumPy's rules."""
+    """The arguments and results of API functions: a shape, a dtype, and operators that follow NumPy's rules.
+
+    Example:
+        >>> x = tg.ones((2, 3))
+        >>> isinstance(x, tg.Tensor), (x + 1).sum(axis=0).tolist(), x.T.shape
+        (True, [4.0, 4.0, 4.0], (3, 2))
+    """
 
     __array_priority__ = 1000  # numpy's operators defer to ours
 
@@ -281,6 +287,11 @@ class Array(Eager, Tensor):
 
     An array from `tg.tensor`, and whatever is computed from it, lives on a device: ops are recorded, and computed once
     a value is read. It has gradients and can be changed in place.
+
+    Example:
+        >>> x = tg.array([[1.0, 2.0], [3.0, 4.0]])
+        >>> x.shape, x.dtype, x.sum().item(), (x @ x).tolist()
+        ((2, 2), dtype('float32'), 10.0, [[7.0, 10.0], [15.0, 22.0]])
     """
 
     __slots__ = ("_source", "live")

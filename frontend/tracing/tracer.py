@@ -313,6 +313,15 @@ def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
 
     Raises:
         TraceError, ShapeError, DTypeError: The function does something invalid.
+
+    Example:
+        >>> print(tg.trace(lambda x: x + x, (2,)))
+        builtin.module {
+          func.func @lambda_line_1(%0: tensor<2xf32> {tg.name = "x", tg.role = "input"}) -> tensor<2xf32> {
+            %1 = tg.add %0, %0 : tensor<2xf32>, tensor<2xf32>
+            func.return %1 : tensor<2xf32>
+          }
+        }
     """
     refuse_inside_trace("tg.trace")
     check_function(function, "tg.trace")

@@ -143,7 +143,6 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
         ShapeError: Two trees differ in structure; names the path of the first difference.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.tree_map(lambda x, y: x + 10 * y, {"a": 1, "b": [2, 3]}, {"a": 4, "b": [5, 6]})
         {'a': 41, 'b': [52, 63]}
     """

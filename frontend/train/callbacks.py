@@ -71,6 +71,13 @@ class EarlyStop(Callback):
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> data, stop = [{"x": np.ones((4, 3), np.float32)}], tg.callbacks.EarlyStop("loss", patience=2)
+        >>> tg.fit(training, data, epochs=9, evaluate=lambda _: {"loss": 1.0}, callbacks=[stop], progress=False).epoch
+        3
     """
 
     monitor: str
@@ -122,6 +129,14 @@ class TerminateOnNaN(Callback):
     """Ends a run when the loss, a metric or an evaluation is NaN or infinite.
 
     `tg.fit` on its own does that only for the loss, unless `on_nan="ignore"`. No checkpoint is written from then on.
+
+    Example:
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> data = tg.data.batches({"x": np.ones((8, 3), np.float32)}, 4)
+        >>> nans = [{"x": np.full((4, 3), np.nan, np.float32)}]
+        >>> tg.fit(training, nans, steps=3, callbacks=[tg.callbacks.TerminateOnNaN()], progress=False).reason
+        'the loss was nan at step 1; there is no checkpoint'
     """
 
     def on_records(self, run: Run, records: Sequence[Record]) -> None:
@@ -163,6 +178,17 @@ class Checkpoints(Callback):
 
     Raises:
         OptionError: A setting is out of range.
+
+    Example:
+        >>> import os, tempfile
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> data = tg.data.batches({"x": np.ones((8, 3), np.float32)}, 4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     keep = tg.callbacks.Checkpoints(folder, every=2)
+        ...     report = tg.fit(training, data, steps=4, callbacks=[keep], progress=False)
+        ...     sorted(os.listdir(folder))
+        ['step-00000002.safetensors', 'step-00000004.safetensors']
     """
 
     folder: str | os.PathLike[str]
@@ -268,6 +294,17 @@ class LossCurve(Callback):
 
     Raises:
         OptionError: matplotlib is not installed.
+
+    Example:
+        >>> import os, tempfile
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> data = tg.data.batches({"x": np.ones((8, 3), np.float32)}, 4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     curve = tg.callbacks.LossCurve(f"{folder}/loss.png")
+        ...     report = tg.fit(training, data, steps=4, callbacks=[curve], progress=False)
+        ...     os.listdir(folder)
+        ['loss.png']
     """
 
     first_only: ClassVar[bool] = True
@@ -325,6 +362,17 @@ class TensorBoard(Callback):
 
     Raises:
         OptionError: tensorboard is not installed.
+
+    Example:
+        >>> import os, tempfile
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> data = tg.data.batches({"x": np.ones((8, 3), np.float32)}, 4)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     board = tg.callbacks.TensorBoard(folder)
+        ...     report = tg.fit(training, data, steps=4, callbacks=[board], progress=False)
+        ...     len(os.listdir(folder))
+        1
     """
 
     first_only: ClassVar[bool] = True

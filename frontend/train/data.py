@@ -30,7 +30,12 @@ LAST = ("drop", "pad", "keep")
 
 @runtime_checkable
 class Seekable(Protocol):
-    """Data that knows its position, which a checkpoint can hold."""
+    """Data that knows its position, which a checkpoint can hold.
+
+    Example:
+        >>> isinstance(tg.data.batches({"x": np.arange(5)}, 2), tg.data.Seekable), isinstance([], tg.data.Seekable)
+        (True, False)
+    """
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position, and what must be equal to resume there, as JSON."""
@@ -132,7 +137,13 @@ def _is_count(value: Any) -> bool:
 
 
 class Batches(Placed):
-    """Batches of arrays, as `batches` returns them. The length is the number of batches in an epoch."""
+    """Batches of arrays, as `batches` returns them. The length is the number of batches in an epoch.
+
+    Example:
+        >>> data = tg.data.batches({"x": np.arange(6)}, 2, shuffle=0)
+        >>> len(data), sorted(int(x) for batch in data for x in batch["x"])
+        (3, [0, 1, 2, 3, 4, 5])
+    """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], size: int, key: np.ndarray | None, last: str, mask: str):
         super().__init__()
@@ -240,6 +251,11 @@ def batches(
     Raises:
         InputError: There are no arrays, they have different numbers of examples, or one has the name of the mask.
         OptionError: A setting is out of range, or no batch is full with "drop".
+
+    Example:
+        >>> data = tg.data.batches({"x": np.arange(5)}, 2)
+        >>> [batch["x"].tolist() for batch in data]
+        [[0, 1], [2, 3]]
     """
     if not isinstance(arrays, Mapping) or not arrays:
         kind = "none" if isinstance(arrays, Mapping) else type(arrays).__name__
@@ -276,7 +292,12 @@ def _key(shuffle: Any) -> np.ndarray | None:
 
 
 class Generated(Placed):
-    """Batches made by a function, as `generated` returns them."""
+    """Batches made by a function, as `generated` returns them.
+
+    Example:
+        >>> len(tg.data.generated(lambda number: {"x": np.full(2, number)}, length=3))
+        3
+    """
 
     def __init__(self, function: Callable[[int], Mapping[str, Any]], length: int | None):
         super().__init__()
@@ -322,6 +343,11 @@ def generated(function: Callable[[int], Mapping[str, Any]], length: int | None =
 
     Raises:
         OptionError: `function` can't be called, or the length is not a positive integer.
+
+    Example:
+        >>> data = tg.data.generated(lambda number: {"x": np.full(2, number)}, length=3)
+        >>> [batch["x"].tolist() for batch in data]
+        [[0, 0], [1, 1], [2, 2]]
     """
     if not callable(function):
         raise OptionError(f"generated: takes a function of a number, got {function!r}")
@@ -337,6 +363,11 @@ class Ahead(Generic[T]):
     """An iterator whose items a thread prepares ahead, as `prefetch` returns it.
 
     An exception in the thread is raised here, in the place of the item.
+
+    Example:
+        >>> items = tg.data.prefetch(range(3))
+        >>> next(items), items.close()
+        (0, True)
     """
 
     def __init__(self, items: Iterable[T], ahead: int):
@@ -399,6 +430,10 @@ def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
 
     Raises:
         OptionError: `ahead` is not a positive integer.
+
+    Example:
+        >>> list(tg.data.prefetch(range(3)))
+        [0, 1, 2]
     """
     if not is_integer(ahead, 1):
         raise OptionError(f"prefetch: ahead must be a positive integer, got {ahead!r}")

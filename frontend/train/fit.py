@@ -368,6 +368,14 @@ def fit(
         GroupError: Processes were given different arguments, or one did not join.
         TraceError: This is inside a trace.
         OSError: A file can't be read or written.
+
+    Example:
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> data = tg.data.batches({"x": np.ones((8, 3), np.float32)}, 4)
+        >>> report = tg.fit(training, data, epochs=3, progress=False)
+        >>> report.step, report.epoch, bool(report.losses[-1] < report.losses[0])
+        (6, 3, True)
     """
     refuse_inside_trace("tg.fit")
     _check(training, data, steps, epochs, evaluate, evaluate_every, prefetch)

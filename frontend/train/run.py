@@ -56,6 +56,14 @@ class Report:
         checkpoint: The last checkpoint, if there is one.
         best: The best checkpoint, if it was requested.
         diverged_at: The first step whose loss or parameters were NaN or infinite, if that ended the run.
+
+    Example:
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> data = tg.data.batches({"x": np.ones((8, 3), np.float32)}, 4)
+        >>> report = tg.fit(training, data, steps=5, progress=False)
+        >>> report.reason, report.steps_run, report.losses.shape
+        ('all steps done', 5, (5,))
     """
 
     step: int
@@ -193,6 +201,10 @@ class Record:
         loss: The loss before the update; the mean over micro-batches, if a step has several.
         metrics: The loss' scalar metrics by path; means likewise.
         learning_rate: The learning rate.
+
+    Example:
+        >>> tg.callbacks.Record(step=1, epoch=0, loss=0.5, metrics={}, learning_rate=0.1)
+        Record(step=1, epoch=0, loss=0.5, metrics={}, learning_rate=0.1)
     """
 
     step: int
@@ -207,6 +219,16 @@ class Callback:
 
     Every process of a group has its own instance, which gets the same calls. One whose `first_only` is true is called
     only in the first process: it may write files, but not do what all processes have to do, such as `run.save`.
+
+    Example:
+        >>> class Losses(tg.callbacks.Callback):
+        ...     def on_records(self, run, records):
+        ...         print([record.step for record in records])
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> data = tg.data.batches({"x": np.ones((8, 3), np.float32)}, 4)
+        >>> report = tg.fit(training, data, steps=2, callbacks=[Losses()], progress=False)
+        [1, 2]
     """
 
     first_only: ClassVar[bool] = False

@@ -42,7 +42,6 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         TraceError: It is not a function; or, when called: a result is not a tensor.
 
     Example:
-        >>> import tensorgrad as tg
         >>> wave = tg.checkpoint(lambda x: tg.sin(tg.sin(x)))
         >>> float(tg.grad(wave)(0.0))
         1.0

@@ -69,7 +69,6 @@ def scan(
 
     Example:
         >>> import numpy as np
-        >>> import tensorgrad as tg
         >>> total, sums = tg.scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
         >>> float(total), np.asarray(sums).tolist()
         (6.0, [1.0, 3.0, 6.0])
@@ -106,7 +105,6 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
         TraceError: A function returns something other than tensors.
 
     Example:
-        >>> import tensorgrad as tg
         >>> float(tg.cond(True, lambda x: x + 1.0, lambda x: x * 10.0, 2.0))
         3.0
     """
@@ -152,7 +150,6 @@ def while_loop(
         OptionError: The bound is not an integer from 0.
 
     Example:
-        >>> import tensorgrad as tg
         >>> def root(a):
         ...     return tg.while_loop(lambda x: tg.abs(x * x - a) > 1e-5, lambda x: (x + a / x) / 2, a, at_most=20)
         >>> round(float(root(2.0)), 4), round(float(tg.grad(root)(2.0)), 4)
@@ -206,7 +203,6 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], state: An
         OptionError: `at_most` is not an integer from 0.
 
     Example:
-        >>> import tensorgrad as tg
         >>> float(tg.fori_loop(0, 4, lambda i, x: x + i * i, 0.0))
         14.0
     """

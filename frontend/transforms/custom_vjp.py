@@ -104,7 +104,6 @@ def custom_vjp(function: Callable[..., Any], nondiff_argnums: Sequence[int] = ()
         nondiff_argnums: The positions of arguments that are passed on unchanged, such as numbers and names.
 
     Example:
-        >>> import tensorgrad as tg
         >>> @tg.custom_vjp
         ... def bounded(x):
         ...     return x

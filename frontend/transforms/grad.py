@@ -62,7 +62,6 @@ def value_and_grad(
         ShapeError: At the call: the value is not a float scalar.
 
     Example:
-        >>> import tensorgrad as tg
         >>> def loss(w, x):
         ...     error = w * x - 1.0
         ...     return tg.sum(error**2), {"largest": tg.max(tg.abs(error))}
@@ -92,7 +91,6 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux
     """Returns a function that computes the gradient of `function`, or `(gradient, aux)`; see `value_and_grad`.
 
     Example:
-        >>> import tensorgrad as tg
         >>> float(tg.grad(tg.grad(lambda x: x**3))(2.0))
         12.0
     """

@@ -61,7 +61,6 @@ def jvp(
         ShapeError, DTypeError: A direction doesn't fit its argument, or an argument is not a float.
 
     Example:
-        >>> import tensorgrad as tg
         >>> value, tangent = tg.jvp(lambda x: x**2, (3.0,), (1.0,))
         >>> float(value), float(tangent)
         (9.0, 6.0)
@@ -110,7 +109,6 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
         TraceError: `has_aux`, and the function doesn't return a pair.
 
     Example:
-        >>> import tensorgrad as tg
         >>> value, pullback = tg.vjp(lambda x, y: x * y, 3.0, 4.0)
         >>> [float(cotangent) for cotangent in pullback(1.0)]
         [4.0, 3.0]
@@ -166,6 +164,11 @@ def jacobian(
     Raises:
         OptionError: The mode is unknown.
         TraceError: At the call: `has_aux`, and `function` doesn't return a pair.
+
+    Example:
+        >>> tg.jacobian(lambda x: x**2)(tg.array([1.0, 2.0]))
+        Array([[2., 0.],
+         [0., 4.]], dtype=f32)
     """
     if mode not in ("reverse", "forward"):
         raise OptionError(f"jacobian: mode must be reverse or forward, not {mode!r}")
@@ -210,6 +213,11 @@ def hessian(
 
     Returns:
         A function of the same arguments; see `jacobian`. For a tensor of shape `s`, its result has shape `s + s`.
+
+    Example:
+        >>> tg.hessian(lambda x: tg.sum(x**3))(tg.array([1.0, 2.0]))
+        Array([[ 6.,  0.],
+         [ 0., 12.]], dtype=f32)
     """
     return jacobian(grad(function, argnums, has_aux), argnums, "forward", has_aux)
 

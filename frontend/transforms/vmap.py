@@ -57,7 +57,6 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         TraceError: At the call: `in_axes` or `out_axes` does not fit the tree, or no argument has examples.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.vmap(lambda x, y: x @ y, in_axes=(0, None))(tg.array([[1.0, 2.0], [3.0, 4.0]]), tg.ones(2))
         Array([3., 7.], dtype=f32)
     """

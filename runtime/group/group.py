@@ -44,6 +44,11 @@ class Traffic:
         calls: Calls of the group's operations.
         seconds: Seconds spent in them, including waiting.
         stalled: Seconds during which steps waited for them, which is less if exchanges overlap kernels.
+
+    Example:
+        >>> traffic = tg.distributed.simulate(2, lambda group: (group.barrier(), group.traffic.calls)[1])
+        >>> traffic
+        [1, 1]
     """
 
     bytes_sent: int = 0
@@ -96,6 +101,10 @@ class Group(abc.ABC):
         timeout: Seconds that a call waits for the others.
         traffic: Communication statistics.
         has_threads: Whether threads other than the one that made the group may call it, one at a time.
+
+    Example:
+        >>> tg.distributed.simulate(2, lambda group: float(group.all_reduce(np.float32([group.rank + 1]))[0]))
+        [3.0, 3.0]
     """
 
     def __init__(self, rank: int, size: int, timeout: float | None = None):

@@ -129,6 +129,10 @@ def simulate(size: int, function: Callable[[Group], Result], timeout: float | No
     Raises:
         InputError: The size is not a positive integer.
         Exception: The exception of the first rank that failed; the others got a `GroupError` because of it.
+
+    Example:
+        >>> tg.distributed.simulate(3, lambda group: (group.rank, group.size))
+        [(0, 3), (1, 3), (2, 3)]
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise InputError(f"size must be a positive integer, got {size!r}")

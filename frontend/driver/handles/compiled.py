@@ -299,6 +299,13 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
     """A compiled function of a model's parameters; see `Training.attach`.
 
     It is compiled once per signature of input shapes; the 32 most recently used programs are kept.
+
+    Example:
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> predict = training.attach(lambda model, x: model(x))
+        >>> predict(x=np.ones((5, 3))).shape
+        (5, 2)
     """
 
     def __init__(

@@ -120,7 +120,6 @@ def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, re
         OptionError: There is no such device, or a gradient is requested inside a trace.
 
     Example:
-        >>> import tensorgrad as tg
         >>> x = tg.tensor([1.0, 2.0, 3.0], device="cpu", requires_grad=True)
         >>> (x * x).sum().backward()
         >>> x.grad.tolist()

@@ -51,6 +51,11 @@ class Jitted(Specializations[Key], Generic[Result]):
     """A function that is traced and compiled when it is first called with new shapes, dtypes or static arguments.
 
     When called inside a trace, it is traced as part of its caller. It is not thread-safe.
+
+    Example:
+        >>> double = tg.jit(lambda x: x + x, device="numpy")
+        >>> double(np.ones(3, np.float32))
+        Array([2., 2., 2.], dtype=f32, device='numpy')
     """
 
     __name__: str
@@ -331,7 +336,6 @@ def jit(
             unknown.
 
     Example:
-        >>> import tensorgrad as tg
         >>> @tg.jit(static="power")
         ... def total(values, power=2):
         ...     return tg.sum(values["x"] ** power)

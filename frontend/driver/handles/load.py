@@ -60,6 +60,16 @@ def load(
         NoAdapterError: There is no adapter; says what to install.
         DeviceError: What the device reported.
         OSError: The file can't be read.
+
+    Example:
+        >>> import tempfile
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="cpu")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     training.save(f"{folder}/step.tgp")
+        ...     again = tg.load(f"{folder}/step.tgp", device="cpu")
+        >>> float(again.step(x=np.ones((4, 3)))) == float(training.step(x=np.ones((4, 3))))
+        True
     """
     if device not in DEVICES:
         raise OptionError(f"load: device must be one of {', '.join(DEVICES)}, got {device!r}")

@@ -75,6 +75,13 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
     A step is whole or has not been, also if it ends by an exception from outside, such as `KeyboardInterrupt`: the
     parameters, the optimizer's state, `step_count` and the random key are always those after the same step. Several
     threads may call it; their steps run one after the other.
+
+    Example:
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> value = training.step(x=np.ones((4, 3)))
+        >>> training.step_count, value.shape, training.parameters()["weight"].shape
+        (1, (), (3, 2))
     """
 
     def __init__(self, source: Source, program: StepProgram):

@@ -70,7 +70,6 @@ def like(batch: Any) -> Any:
         DTypeError: Something is not an array of numbers.
 
     Example:
-        >>> import numpy as np, tensorgrad as tg
         >>> tg.like({"x": np.zeros((32, 8)), "y": np.zeros(32, np.int64)})
         {'x': spec((32, 8), 'f32'), 'y': spec((32,), 'i32')}
     """

@@ -53,25 +53,48 @@ def _compare(what: str, predicate: str, x: Any, y: Any) -> Tensor:
 
 @recorded_operator
 def add(x: Any, y: Any) -> Tensor:
-    """`x + y`."""
+    """`x + y`.
+
+    Example:
+        >>> tg.add([[1.0], [2.0]], [10.0, 20.0])
+        Array([[11., 21.],
+         [12., 22.]], dtype=f32)
+    """
     return _binary("add", arithmetic.AddOp, x, y)
 
 
 @recorded_operator
 def subtract(x: Any, y: Any) -> Tensor:
-    """`x - y`."""
+    """`x - y`.
+
+    Example:
+        >>> tg.subtract([[1.0], [2.0]], [10.0, 20.0])
+        Array([[ -9., -19.],
+         [ -8., -18.]], dtype=f32)
+    """
     return _binary("subtract", arithmetic.SubOp, x, y)
 
 
 @recorded_operator
 def multiply(x: Any, y: Any) -> Tensor:
-    """`x * y`."""
+    """`x * y`.
+
+    Example:
+        >>> tg.multiply([[1.0], [2.0]], [10.0, 20.0])
+        Array([[10., 20.],
+         [20., 40.]], dtype=f32)
+    """
     return _binary("multiply", arithmetic.MulOp, x, y)
 
 
 @recorded_operator
 def divide(x: Any, y: Any) -> Tensor:
-    """`x / y` as floats; integers divide as f32."""
+    """`x / y` as floats; integers divide as f32.
+
+    Example:
+        >>> tg.divide([1, 3], 2)
+        Array([0.5, 1.5], dtype=f32)
+    """
     left, right = common("divide", x, y)
     if not is_float(left.dtype):
         left, right = cast(left, NAMES["f32"]), cast(right, NAMES["f32"])
@@ -88,6 +111,10 @@ def power(x: Any, y: Any) -> Tensor:
     Raises:
         DTypeError: The operands are integers and the exponent is a negative constant, or they are boolean.
         ShapeError: They don't broadcast.
+
+    Example:
+        >>> tg.power([2.0, 3.0], [3.0, 2.0])
+        Array([8., 9.], dtype=f32)
     """
     if isinstance(y, (int, float)) and not isinstance(y, bool):
         base = as_tensor(x)
@@ -155,6 +182,10 @@ def maximum(x: Any, y: Any) -> Tensor:
     """Returns the larger of two elements; NaN if either is NaN. Equal elements share the derivative by halves.
 
     If one is NaN, each gets the whole derivative, as in PyTorch. False is smaller than True.
+
+    Example:
+        >>> tg.maximum([1.0, 5.0], [4.0, 2.0])
+        Array([4., 5.], dtype=f32)
     """
     return _extreme("maximum", arithmetic.MaximumOp, arithmetic.OrOp, x, y)
 
@@ -164,6 +195,10 @@ def minimum(x: Any, y: Any) -> Tensor:
     """Returns the smaller of two elements; NaN if either is NaN. Equal elements share the derivative by halves.
 
     If one is NaN, each gets the whole derivative, as in PyTorch. False is smaller than True.
+
+    Example:
+        >>> tg.minimum([1.0, 5.0], [4.0, 2.0])
+        Array([1., 2.], dtype=f32)
     """
     return _extreme("minimum", arithmetic.MinimumOp, arithmetic.AndOp, x, y)
 
@@ -173,53 +208,98 @@ def _truths(what: str, x: Any, y: Any) -> list[Tensor]:
 
 
 def logical_and(x: Any, y: Any) -> Tensor:
-    """Returns whether both elements are true; a number is true if it is nonzero, so NaN is true."""
+    """Returns whether both elements are true; a number is true if it is nonzero, so NaN is true.
+
+    Example:
+        >>> tg.logical_and([True, True, False], [1, 0, 1])
+        Array([ True, False, False], dtype=bool)
+    """
     return emit(arithmetic.AndOp, _truths("logical_and", x, y))
 
 
 def logical_or(x: Any, y: Any) -> Tensor:
-    """Returns whether either element is true; a number is true if it is nonzero, so NaN is true."""
+    """Returns whether either element is true; a number is true if it is nonzero, so NaN is true.
+
+    Example:
+        >>> tg.logical_or([True, False, False], [0, 0, 1])
+        Array([ True, False,  True], dtype=bool)
+    """
     return emit(arithmetic.OrOp, _truths("logical_or", x, y))
 
 
 def logical_not(x: Any) -> Tensor:
-    """Returns whether an element is false; a number is false if it is 0."""
+    """Returns whether an element is false; a number is false if it is 0.
+
+    Example:
+        >>> tg.logical_not([0.0, 2.0])
+        Array([ True, False], dtype=bool)
+    """
     return _unary(arithmetic.NotOp, cast(x, NAMES["bool"]), floats=False)
 
 
 @recorded_operator
 def equal(x: Any, y: Any) -> Tensor:
-    """Returns whether elements are equal."""
+    """Returns whether elements are equal.
+
+    Example:
+        >>> tg.equal([1, 2, 3], [1, 0, 3])
+        Array([ True, False,  True], dtype=bool)
+    """
     return _compare("equal", "eq", x, y)
 
 
 @recorded_operator
 def not_equal(x: Any, y: Any) -> Tensor:
-    """Returns whether elements differ; NaN differs from everything."""
+    """Returns whether elements differ; NaN differs from everything.
+
+    Example:
+        >>> tg.not_equal([1, 2, 3], [1, 0, 3])
+        Array([False,  True, False], dtype=bool)
+    """
     return _compare("not_equal", "ne", x, y)
 
 
 @recorded_operator
 def less(x: Any, y: Any) -> Tensor:
-    """Returns whether `x < y`."""
+    """Returns whether `x < y`.
+
+    Example:
+        >>> tg.less([1.0, 2.0, 3.0], 2.0)
+        Array([ True, False, False], dtype=bool)
+    """
     return _compare("less", "lt", x, y)
 
 
 @recorded_operator
 def less_equal(x: Any, y: Any) -> Tensor:
-    """Returns whether `x <= y`."""
+    """Returns whether `x <= y`.
+
+    Example:
+        >>> tg.less_equal([1.0, 2.0, 3.0], 2.0)
+        Array([ True,  True, False], dtype=bool)
+    """
     return _compare("less_equal", "le", x, y)
 
 
 @recorded_operator
 def greater(x: Any, y: Any) -> Tensor:
-    """Returns whether `x > y`."""
+    """Returns whether `x > y`.
+
+    Example:
+        >>> tg.greater([1.0, 2.0, 3.0], 2.0)
+        Array([False, False,  True], dtype=bool)
+    """
     return _compare("greater", "gt", x, y)
 
 
 @recorded_operator
 def greater_equal(x: Any, y: Any) -> Tensor:
-    """Returns whether `x >= y`."""
+    """Returns whether `x >= y`.
+
+    Example:
+        >>> tg.greater_equal([1.0, 2.0, 3.0], 2.0)
+        Array([False,  True,  True], dtype=bool)
+    """
     return _compare("greater_equal", "ge", x, y)
 
 
@@ -233,6 +313,10 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 
     Raises:
         DTypeError: `condition` is not boolean.
+
+    Example:
+        >>> tg.where([True, False], [1.0, 2.0], 0.0)
+        Array([1., 0.], dtype=f32)
     """
     test = as_tensor(condition)
     if test.dtype != NAMES["bool"]:
@@ -253,6 +337,10 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     Raises:
         DTypeError: `mask` is not boolean, or `value` doesn't fit.
         ShapeError: `mask` or `value` does not broadcast to `x`'s shape.
+
+    Example:
+        >>> tg.masked_fill([1.0, 2.0, 3.0], [False, True, False], -1.0)
+        Array([ 1., -1.,  3.], dtype=f32)
     """
     tensor, test = as_tensor(x), as_tensor(mask)
     if test.dtype != NAMES["bool"]:
@@ -262,13 +350,23 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
 
 @recorded_whole
 def negative(x: Any) -> Tensor:
-    """`-x`."""
+    """`-x`.
+
+    Example:
+        >>> tg.negative([1, -2])
+        Array([-1,  2], dtype=i32)
+    """
     return _unary(arithmetic.NegOp, x, floats=False)
 
 
 @recorded_whole
 def abs(x: Any) -> Tensor:
-    """`|x|`; its derivative at 0 is 0."""
+    """`|x|`; its derivative at 0 is 0.
+
+    Example:
+        >>> tg.abs([-2.0, 3.0])
+        Array([2., 3.], dtype=f32)
+    """
     return _unary(arithmetic.AbsOp, x, floats=False)
 
 
@@ -277,6 +375,10 @@ def copysign(x: Any, y: Any) -> Tensor:
 
     Raises:
         ShapeError: They don't broadcast.
+
+    Example:
+        >>> tg.copysign([1.0, 2.0], [-3.0, 3.0])
+        Array([-1.,  2.], dtype=f32)
     """
     size, sign = (as_float(part) for part in common("copysign", x, y))
     magnitude = abs(size)
@@ -287,7 +389,12 @@ def copysign(x: Any, y: Any) -> Tensor:
 
 @recorded_whole
 def square(x: Any) -> Tensor:
-    """`x * x`."""
+    """`x * x`.
+
+    Example:
+        >>> tg.square([-2.0, 3.0])
+        Array([4., 9.], dtype=f32)
+    """
     tensor = as_tensor(x)
     return multiply(tensor, tensor)
 
@@ -309,12 +416,21 @@ def stop_gradient(x: Any) -> Any:
     Returns:
         The same tree with constants for tensors. A module computes with constants for its parameters, and is
         otherwise unchanged.
+
+    Example:
+        >>> tg.grad(lambda x: x * tg.stop_gradient(x))(3.0)
+        Array(3., dtype=f32)
     """
     return trees.tree_map(lambda leaf: _unary(arithmetic.StopGradientOp, leaf, floats=False), x)
 
 
 def astype(x: Any, dtype: object) -> Tensor:
-    """`x` with elements of `dtype`; see `cast`."""
+    """`x` with elements of `dtype`; see `cast`.
+
+    Example:
+        >>> tg.array([1.7, -1.7]).astype("i32")
+        Array([ 1, -1], dtype=i32)
+    """
     return cast(x, dtype)
 
 
@@ -330,6 +446,10 @@ def sign(x: Any) -> Tensor:
 
     Raises:
         DTypeError: `x` is boolean.
+
+    Example:
+        >>> tg.sign([-2.0, 0.0, 3.0])
+        Array([-1.,  0.,  1.], dtype=f32)
     """
     tensor = stop_gradient(as_tensor(x))
     if tensor.dtype == NAMES["bool"]:
@@ -345,6 +465,10 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
 
     If `min` is above `max`, the result is `max`. The derivative is as in PyTorch: within the bounds, inclusive, it
     flows to `x`, otherwise to the active bound; there is none if the result is NaN.
+
+    Example:
+        >>> tg.clip([-2.0, 0.5, 3.0], -1.0, 1.0)
+        Array([-1. ,  0.5,  1. ], dtype=f32)
     """
     tensor = held = as_tensor(x)
     if min is not None:
@@ -372,12 +496,22 @@ def _with_slopes_of_clip(x: Tensor, low: Any, high: Any, held: Tensor) -> Tensor
 
 
 def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
-    """`x` between `min` and `max`, like `clip`; this is PyTorch's name."""
+    """`x` between `min` and `max`, like `clip`; this is PyTorch's name.
+
+    Example:
+        >>> tg.array([-2.0, 0.5, 3.0]).clamp(min=0.0)
+        Array([0. , 0.5, 3. ], dtype=f32)
+    """
     return clip(x, min, max)
 
 
 def lerp(x: Any, y: Any, weight: Any) -> Tensor:
-    """`x + weight * (y - x)` as floats, computed from the nearer end, so that weight 1 gives exactly `y`."""
+    """`x + weight * (y - x)` as floats, computed from the nearer end, so that weight 1 gives exactly `y`.
+
+    Example:
+        >>> tg.lerp([0.0, 10.0], [1.0, 20.0], 0.25)
+        Array([ 0.25, 12.5 ], dtype=f32)
+    """
     start, end, share = (as_float(part) for part in common("lerp", x, y, weight))
     step = subtract(end, start)
     near = start + multiply(share, step)
@@ -390,6 +524,10 @@ def floor_divide(x: Any, y: Any) -> Tensor:
     Raises:
         DTypeError: The operands are boolean, or have no common dtype.
         ShapeError: They don't broadcast.
+
+    Example:
+        >>> tg.floor_divide([7, -7], 2)
+        Array([ 3, -4], dtype=i32)
     """
     return _same("floor_divide", arithmetic.FloorDivideOp, x, y, lambda kind: kind in "fiu", "numbers")
 
@@ -400,6 +538,10 @@ def remainder(x: Any, y: Any) -> Tensor:
     Raises:
         DTypeError: The operands are boolean, or have no common dtype.
         ShapeError: They don't broadcast.
+
+    Example:
+        >>> tg.remainder([7, -7], 3)
+        Array([1, 2], dtype=i32)
     """
     return _same("remainder", arithmetic.RemainderOp, x, y, lambda kind: kind in "fiu", "numbers")
 
@@ -413,6 +555,10 @@ def bitwise_and(x: Any, y: Any) -> Tensor:
 
     Raises:
         DTypeError: The operands are floats, or have no common dtype.
+
+    Example:
+        >>> tg.bitwise_and(6, [3, 4])
+        Array([2, 4], dtype=i32)
     """
     return _bits("bitwise_and", arithmetic.AndOp, x, y)
 
@@ -422,6 +568,10 @@ def bitwise_or(x: Any, y: Any) -> Tensor:
 
     Raises:
         DTypeError: The operands are floats, or have no common dtype.
+
+    Example:
+        >>> tg.bitwise_or(6, [3, 8])
+        Array([ 7, 14], dtype=i32)
     """
     return _bits("bitwise_or", arithmetic.OrOp, x, y)
 
@@ -431,6 +581,10 @@ def bitwise_xor(x: Any, y: Any) -> Tensor:
 
     Raises:
         DTypeError: The operands are floats, or have no common dtype.
+
+    Example:
+        >>> tg.bitwise_xor(6, [3, 6])
+        Array([5, 0], dtype=i32)
     """
     return _bits("bitwise_xor", arithmetic.XorOp, x, y)
 
@@ -440,6 +594,10 @@ def bitwise_invert(x: Any) -> Tensor:
 
     Raises:
         DTypeError: `x` is of floats.
+
+    Example:
+        >>> tg.bitwise_invert([0, 5])
+        Array([-1, -6], dtype=i32)
     """
     tensor = as_tensor(x)
     if is_float(tensor.dtype):
@@ -452,6 +610,10 @@ def bitwise_left_shift(x: Any, y: Any) -> Tensor:
 
     Raises:
         DTypeError: The operands are not integers, or of different kinds.
+
+    Example:
+        >>> tg.bitwise_left_shift(1, [0, 1, 4])
+        Array([ 1,  2, 16], dtype=i32)
     """
     return _same("bitwise_left_shift", arithmetic.ShiftLeftOp, x, y, lambda kind: kind in "iu", "integers")
 
@@ -463,10 +625,19 @@ def bitwise_right_shift(x: Any, y: Any) -> Tensor:
 
     Raises:
         DTypeError: The operands are not integers, or of different kinds.
+
+    Example:
+        >>> tg.bitwise_right_shift([16, -16], 2)
+        Array([ 4, -4], dtype=i32)
     """
     return _same("bitwise_right_shift", arithmetic.ShiftRightOp, x, y, lambda kind: kind in "iu", "integers")
 
 
 def logical_xor(x: Any, y: Any) -> Tensor:
-    """Returns whether exactly one of two elements is true; a number is true if it is nonzero, so NaN is true."""
+    """Returns whether exactly one of two elements is true; a number is true if it is nonzero, so NaN is true.
+
+    Example:
+        >>> tg.logical_xor([True, True, False], [True, False, False])
+        Array([False,  True, False], dtype=bool)
+    """
     return not_equal(cast(x, "bool"), cast(y, "bool"))

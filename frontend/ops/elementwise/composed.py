@@ -42,7 +42,12 @@ from tensorgrad.tracing.tracer import emit
 
 
 def log10(x: TensorLike) -> Tensor:
-    """Returns the logarithm to base 10: `-inf` at 0, NaN below."""
+    """Returns the logarithm to base 10: `-inf` at 0, NaN below.
+
+    Example:
+        >>> tg.log10([100.0, 0.1])
+        Array([ 2., -1.], dtype=f32)
+    """
     return multiply(log(as_float(x)), 1 / math.log(10))
 
 
@@ -51,6 +56,10 @@ def logaddexp(x: TensorLike, y: TensorLike) -> Tensor:
 
     Raises:
         ShapeError: They don't broadcast.
+
+    Example:
+        >>> tg.logaddexp(1000.0, [1000.0, 0.0])
+        Array([1000.6932, 1000.    ], dtype=f32)
     """
     left, right = (as_float(part) for part in common("logaddexp", x, y))
     # Either order of the operands is the same smooth function, so derivatives of any order are right at ties.
@@ -68,6 +77,10 @@ def hypot(x: TensorLike, y: TensorLike) -> Tensor:
 
     Raises:
         ShapeError: They don't broadcast.
+
+    Example:
+        >>> tg.hypot([3.0, 5.0], [4.0, 12.0])
+        Array([ 5., 13.], dtype=f32)
     """
     left, right = (as_float(part) for part in common("hypot", x, y))
     largest = stop_gradient(maximum(abs(left), abs(right)))
@@ -86,6 +99,10 @@ def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
 
     Raises:
         ShapeError: They don't broadcast.
+
+    Example:
+        >>> tg.xlogy([0.0, 2.0], [0.0, np.e])
+        Array([0., 2.], dtype=f32)
     """
     factor, argument = (as_float(part) for part in common("xlogy", x, y))
     ordinary = logical_and(greater(argument, 0.0), less(argument, math.inf))
@@ -102,6 +119,10 @@ def logit(x: TensorLike, eps: float | None = None) -> Tensor:
 
     Raises:
         OptionError: `eps` is not between 0 and 0.5.
+
+    Example:
+        >>> tg.logit([0.5, 0.9])
+        Array([0.       , 2.1972244], dtype=f32)
     """
     tensor = as_float(x)
     if eps is not None:
@@ -115,6 +136,10 @@ def sinc(x: TensorLike) -> Tensor:
     """Returns `sin(pi * x) / (pi * x)`, 1 at 0, where its derivative is 0.
 
     Up to `|x| = 1 / 2` it is the Taylor series, whose derivatives don't cancel as those of the quotient do.
+
+    Example:
+        >>> tg.sinc([0.0, 0.5])
+        Array([1.        , 0.63661975], dtype=f32)
     """
     angle = multiply(as_float(x), math.pi)
     square = multiply(angle, angle)
@@ -131,12 +156,22 @@ def sinc(x: TensorLike) -> Tensor:
 
 
 def deg2rad(x: TensorLike) -> Tensor:
-    """Converts angles from degrees to radians, as floats."""
+    """Converts angles from degrees to radians, as floats.
+
+    Example:
+        >>> tg.deg2rad([180.0, 90.0])
+        Array([3.1415927, 1.5707964], dtype=f32)
+    """
     return multiply(as_float(x), math.pi / 180)
 
 
 def rad2deg(x: TensorLike) -> Tensor:
-    """Converts angles from radians to degrees, as floats."""
+    """Converts angles from radians to degrees, as floats.
+
+    Example:
+        >>> tg.rad2deg([np.pi, 1.0])
+        Array([180.     ,  57.29578], dtype=f32)
+    """
     return multiply(as_float(x), 180 / math.pi)
 
 
@@ -148,6 +183,10 @@ def fmod(x: TensorLike, y: TensorLike) -> Tensor:
     Raises:
         DTypeError: The operands are boolean, or have no common dtype.
         ShapeError: They don't broadcast.
+
+    Example:
+        >>> tg.fmod([7.0, -7.0], 3.0)
+        Array([ 1., -1.], dtype=f32)
     """
     left, right = common("fmod", x, y)
     if left.dtype.kind == "b":
@@ -164,13 +203,23 @@ def fmod(x: TensorLike, y: TensorLike) -> Tensor:
 
 
 def fmax(x: TensorLike, y: TensorLike) -> Tensor:
-    """Returns the larger of two elements, or the other one if one is NaN; see `maximum`."""
+    """Returns the larger of two elements, or the other one if one is NaN; see `maximum`.
+
+    Example:
+        >>> tg.fmax([1.0, np.nan], [0.5, 2.0])
+        Array([1., 2.], dtype=f32)
+    """
     left, right = common("fmax", x, y)
     return _ignoring_nan(left, right, maximum)
 
 
 def fmin(x: TensorLike, y: TensorLike) -> Tensor:
-    """Returns the smaller of two elements, or the other one if one is NaN; see `minimum`."""
+    """Returns the smaller of two elements, or the other one if one is NaN; see `minimum`.
+
+    Example:
+        >>> tg.fmin([1.0, np.nan], [0.5, 2.0])
+        Array([0.5, 2. ], dtype=f32)
+    """
     left, right = common("fmin", x, y)
     return _ignoring_nan(left, right, minimum)
 
@@ -189,6 +238,10 @@ def heaviside(x: TensorLike, values: Any) -> Tensor:
     Raises:
         ShapeError: They don't broadcast.
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.heaviside([-1.0, 0.0, 2.0], 0.5)
+        Array([0. , 0.5, 1. ], dtype=f32)
     """
     tensor, middle = common("heaviside", x, values)
     if tensor.dtype.kind == "b":
@@ -206,6 +259,10 @@ def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neg
         nan: Replaces NaN.
         posinf: Replaces infinity; by default the largest number of the dtype.
         neginf: Replaces negative infinity; by default the lowest number of the dtype.
+
+    Example:
+        >>> tg.nan_to_num([np.nan, np.inf, 1.0], posinf=9.0)
+        Array([0., 9., 1.], dtype=f32)
     """
     tensor = as_tensor(x)
     if not is_float(tensor.dtype):
@@ -231,6 +288,10 @@ def isclose(x: TensorLike, y: TensorLike, rtol: float = 1e-5, atol: float = 1e-8
         ShapeError: They don't broadcast.
         DTypeError: They have no common dtype.
         OptionError: A tolerance is negative.
+
+    Example:
+        >>> tg.isclose([1.0, 1.1], [1.000001, 1.0])
+        Array([ True, False], dtype=bool)
     """
     if not (rtol >= 0 and atol >= 0):
         raise OptionError(f"isclose: tolerances must not be negative, got rtol={rtol!r}, atol={atol!r}")
@@ -241,7 +302,12 @@ def isclose(x: TensorLike, y: TensorLike, rtol: float = 1e-5, atol: float = 1e-8
 
 
 def signbit(x: TensorLike) -> Tensor:
-    """Returns whether an element's sign bit is set, also for zeros and NaN; unsigned elements have none."""
+    """Returns whether an element's sign bit is set, also for zeros and NaN; unsigned elements have none.
+
+    Example:
+        >>> tg.signbit([-0.0, 0.0, -2.0])
+        Array([ True, False,  True], dtype=bool)
+    """
     tensor = as_tensor(x)
     if tensor.dtype.kind != "f":
         return less(tensor, 0) if tensor.dtype.kind == "i" else not_equal(tensor, tensor)
@@ -254,6 +320,10 @@ def nextafter(x: TensorLike, y: TensorLike) -> Tensor:
     Raises:
         ShapeError: They don't broadcast.
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.nextafter(1.0, 2.0) - 1.0
+        Array(1.1920929e-07, dtype=f32)
     """
     start, end = (stop_gradient(as_float(part)) for part in common("nextafter", x, y))
     stepped = _stepped(start, greater(end, start))

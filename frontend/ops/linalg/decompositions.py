@@ -56,6 +56,11 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
         ShapeError: `x` has fewer than two axes.
         DTypeError: It is f16.
         OptionError: The mode is unknown.
+
+    Example:
+        >>> q, r = tg.linalg.qr(tg.ones((5, 3)))
+        >>> q.shape, r.shape
+        ((5, 3), (3, 3))
     """
     if mode not in ("reduced", "complete"):
         raise OptionError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
@@ -78,6 +83,11 @@ def eigh(x: TensorLike, /) -> Eigh:
     Raises:
         ShapeError: The matrices are not square.
         DTypeError: They are f16.
+
+    Example:
+        >>> values, vectors = tg.linalg.eigh([[2.0, 0.0], [0.0, 1.0]])
+        >>> values
+        Array([1., 2.], dtype=f32)
     """
     matrices = symmetric_part("eigh", x)
     if not matrices.size:
@@ -96,7 +106,6 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
         DTypeError: They are f16.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.linalg.eigvalsh([[3.0, 0.0], [0.0, 1.0]]).tolist()
         [1.0, 3.0]
     """
@@ -121,6 +130,11 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> Svd:
     Raises:
         ShapeError: `x` has fewer than two axes.
         DTypeError: It is f16.
+
+    Example:
+        >>> u, s, vh = tg.linalg.svd(tg.ones((5, 3)), full_matrices=False)
+        >>> u.shape, s.shape, vh.shape
+        ((5, 3), (3,), (3, 3))
     """
     tensor = float_matrices("svd", x)
     rows, columns = tensor.shape[-2:]
@@ -146,6 +160,10 @@ def svdvals(x: TensorLike, /) -> Tensor:
     Raises:
         ShapeError: `x` has fewer than two axes.
         DTypeError: It is f16.
+
+    Example:
+        >>> tg.linalg.svdvals([[3.0, 0.0], [0.0, -4.0]])
+        Array([4., 3.], dtype=f32)
     """
     tensor = _tall(float_matrices("svdvals", x))
     return jacobi_svdvals(tensor) if tensor.size else zeros((*tensor.shape[:-2], tensor.shape[-1]), tensor.dtype)
@@ -168,6 +186,11 @@ def pinv(x: TensorLike, /, *, rtol: Any = None) -> Tensor:
     Raises:
         ShapeError: `x` has fewer than two axes, or `rtol` doesn't fit.
         DTypeError: It is f16.
+
+    Example:
+        >>> tg.linalg.pinv([[2.0, 0.0], [0.0, 0.0]])
+        Array([[0.5, 0. ],
+         [0. , 0. ]], dtype=f32)
     """
     tensor = float_matrices("pinv", x)
     cutoff = _cutoff(tensor, rtol)
@@ -194,6 +217,10 @@ def matrix_rank(x: TensorLike, /, *, rtol: Any = None) -> Tensor:
     Raises:
         ShapeError: `x` has fewer than two axes, or `rtol` doesn't fit.
         DTypeError: It is f16.
+
+    Example:
+        >>> tg.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]])
+        Array(1, dtype=i32)
     """
     tensor = float_matrices("matrix_rank", x)
     cutoff, values = _cutoff(tensor, rtol), svdvals(tensor)

@@ -30,6 +30,10 @@ def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: Any = "fro") -
         OptionError: `ord` is unknown.
         ShapeError: `x` has fewer than two axes.
         DTypeError: `x` is f16 and the norm needs singular values.
+
+    Example:
+        >>> tg.linalg.matrix_norm([[3.0, 0.0], [0.0, 4.0]])
+        Array(5., dtype=f32)
     """
     tensor = as_tensor(x)
     if tensor.ndim < 2:
@@ -60,5 +64,9 @@ def vector_norm(x: TensorLike, /, *, axis: Axes | None = None, keepdims: bool = 
     Raises:
         ShapeError: `x` has no such axis, or `ord` is infinite and an axis is empty.
         OptionError: `ord` is NaN.
+
+    Example:
+        >>> tg.linalg.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1)
+        Array([ 5., 10.], dtype=f32)
     """
     return reduce.norm(x, ord, axis, keepdims)

@@ -26,6 +26,10 @@ def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     Raises:
         ShapeError: The shapes don't match.
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.linalg.matmul(tg.ones((5, 2, 3)), tg.ones((5, 3, 4))).shape
+        (5, 2, 4)
     """
     return reduce.matmul(x1, x2)
 
@@ -39,6 +43,11 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
 
     Raises:
         ShapeError: The matrices are not square.
+
+    Example:
+        >>> tg.linalg.matrix_power([[1.0, 1.0], [0.0, 1.0]], 5)
+        Array([[1., 5.],
+         [0., 1.]], dtype=f32)
     """
     tensor = square_matrices("matrix_power", x)
     if n < 0:
@@ -62,6 +71,10 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
 
     Raises:
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> tg.linalg.matrix_transpose(tg.ones((5, 2, 3))).shape
+        (5, 3, 2)
     """
     tensor = as_tensor(x)
     if tensor.ndim < 2:
@@ -78,6 +91,11 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
     Raises:
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.linalg.outer([1, 2], [10, 20])
+        Array([[10, 20],
+         [20, 40]], dtype=i32)
     """
     return contract.outer(x1, x2)
 
@@ -93,6 +111,10 @@ def tensordot(x1: TensorLike, x2: TensorLike, /, *, axes: Axes | Sequence[Sequen
     Raises:
         ShapeError: Paired axes have different extents, or there are no such axes.
         DTypeError: The arrays have no common dtype.
+
+    Example:
+        >>> tg.linalg.tensordot(tg.ones((2, 3)), tg.ones((3, 4)), axes=1).shape
+        (2, 4)
     """
     return contract.tensordot(x1, x2, axes)
 
@@ -108,6 +130,10 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     Raises:
         ShapeError: The arrays have different extents along it.
         DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.linalg.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0])
+        Array([21., 43.], dtype=f32)
     """
     left, right = as_tensor(x1), as_tensor(x2)
     places = [normalized_axis(axis, x.ndim, "vecdot") for x in (left, right)]
@@ -129,6 +155,10 @@ def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     Raises:
         ShapeError: The axis has another extent, or the other axes don't broadcast.
         DTypeError: The arrays have no common dtype.
+
+    Example:
+        >>> tg.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+        Array([0., 0., 1.], dtype=f32)
     """
     rank = max(as_tensor(x1).ndim, as_tensor(x2).ndim)
     if axis >= 0 and as_tensor(x1).ndim != as_tensor(x2).ndim:
@@ -151,6 +181,10 @@ def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
 
     Raises:
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> tg.linalg.diagonal([[1, 2], [3, 4]])
+        Array([1, 4], dtype=i32)
     """
     return joining.diagonal(x, offset, -2, -1)
 
@@ -165,5 +199,9 @@ def trace(x: TensorLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
 
     Raises:
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> tg.linalg.trace([[1, 2], [3, 4]])
+        Array(5, dtype=i32)
     """
     return reduce.sum(diagonal(x, offset=offset), -1, dtype=dtype)

@@ -37,7 +37,6 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
         ShapeError: The matrices are not square.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
         [[2.0, 0.0], [1.0, 2.0]]
     """
@@ -55,6 +54,10 @@ def det(x: TensorLike, /) -> Tensor:
 
     Raises:
         ShapeError: The matrices are not square.
+
+    Example:
+        >>> tg.linalg.det([[2.0, 1.0], [1.0, 3.0]])
+        Array(5., dtype=f32)
     """
     return reduce.prod(_pivots("det", x), 0)
 
@@ -69,6 +72,10 @@ def slogdet(x: TensorLike, /) -> Slogdet:
 
     Raises:
         ShapeError: The matrices are not square.
+
+    Example:
+        >>> tg.linalg.slogdet([[-2.0, 0.0], [0.0, 4.0]])
+        Slogdet(sign=Array(-1., dtype=f32), logabsdet=Array(2.0794415, dtype=f32))
     """
     pivots = _pivots("slogdet", x)
     return Slogdet(reduce.prod(arithmetic.sign(pivots), 0), reduce.sum(log(arithmetic.abs(pivots)), 0))
@@ -89,6 +96,11 @@ def inv(x: TensorLike, /) -> Tensor:
 
     Raises:
         ShapeError: The matrices are not square.
+
+    Example:
+        >>> tg.linalg.inv([[2.0, 0.0], [0.0, 4.0]])
+        Array([[0.5 , 0.  ],
+         [0.  , 0.25]], dtype=f32)
     """
     tensor = as_float(square_matrices("inv", x))
     return gauss_jordan_solve(tensor, joining.eye(tensor.shape[-1], dtype=tensor.dtype))
@@ -106,7 +118,6 @@ def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         DTypeError: They have no common dtype.
 
     Example:
-        >>> import tensorgrad as tg
         >>> tg.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
         [1.0, 0.5]
     """
