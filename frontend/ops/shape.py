@@ -299,8 +299,15 @@ def reshape(x: Any, *shape_: Any) -> Tensor:
 def transpose(x: Any, *axes: Any) -> Tensor:
     """Permutes the axes; reverses them if none are given.
 
+    This is NumPy's function: `swapaxes` is PyTorch's `transpose`, which swaps two axes.
+
+    Args:
+        x: A tensor.
+        *axes: The axis of `x` that each axis of the result is, one by one or as one sequence; none reverses them.
+
     Raises:
-        ShapeError: The axes are not a permutation.
+        ShapeError: The axes are not a permutation, or are 0 and 1, one by one, of a matrix: that would leave it as it
+            is, where PyTorch swaps them. A sequence, as computed permutations are, may do so.
 
     Example:
         >>> tg.transpose(tg.ones((2, 3, 4)), 0, 2, 1).shape
@@ -317,6 +324,11 @@ def transpose(x: Any, *axes: Any) -> Tensor:
     if len(order) == 2 != tensor.ndim:
         raise ShapeError(
             f"transpose: {tuple(requested)} is not a permutation of {tensor.ndim} axes; swapaxes swaps two of them"
+        )
+    if len(axes) == 2 and order == [0, 1]:
+        raise ShapeError(
+            f"transpose: the permutation {axes} leaves a matrix as it is; swapaxes swaps two axes, as PyTorch's "
+            "transpose does, and transpose without axes reverses them"
         )
     if order == list(range(tensor.ndim)):
         return tensor
