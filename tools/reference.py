@@ -1,7 +1,8 @@
-"""The extension of mkdocstrings that leaves internals out of the reference of the public API.
+"""The reference of the public API: the extension of mkdocstrings that shapes it, and a hook of mkdocs.
 
 The pages about the compiler (dialects, passes, runtime) list everything without a leading underscore, the others what
-users can reach by a public name, and the classes of what they get from it.
+users can reach by a public name, and the classes of what they get from it. Entries say what other libraries call the
+same; the page of names from elsewhere has them in tables.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from griffe import Extension, Function, Module, Object
 
+from tensorgrad.surface.counterparts import LIBRARIES, Counterparts, counterparts
 from tensorgrad.surface.stubs import listed
 
 NAMESPACES = (
@@ -84,8 +86,47 @@ def restricted(module: str) -> bool:
     return module in SHOWN_RUNTIME or package not in COMPILER
 
 
+@cache
+def homes() -> dict[tuple[str, str], str]:
+    """Returns the public name without `tg.`, by the module and the name there, of what has counterparts elsewhere."""
+    found: dict[tuple[str, str], str] = {}
+    for path, value in public_objects().items():
+        name = path.removeprefix("tensorgrad.")
+        if name in counterparts() and hasattr(value, "__module__"):
+            home: Any = inspect.unwrap(value)
+            found[str(home.__module__), getattr(home, "__name__", path.rpartition(".")[2])] = name
+    return found
+
+
+def names_elsewhere(row: Counterparts) -> str:
+    """Returns a line of an entry, such as "NumPy `np.einsum` · PyTorch `torch.einsum` · JAX `jnp.einsum`"."""
+    columns = zip(LIBRARIES, row, strict=True)
+    return " · ".join(f"{library} " + ", ".join(f"`{name}`" for name in names) for library, names in columns if names)
+
+
+def tables_elsewhere() -> str:
+    """Returns the page's tables, one for each namespace; names link to their entries."""
+    places = {name: ".".join(home) for home, name in homes().items()}
+    sections: dict[str, list[str]] = {}
+    for name, row in counterparts().items():
+        entry = f"`tg.{name}`"
+        if name in places:
+            entry = f'<autoref optional identifier="{places[name]}"><code>tg.{name}</code></autoref>'
+        cells = (", ".join(f"`{theirs}`" for theirs in names) for names in row)
+        namespace = name.rpartition(".")[0]
+        sections.setdefault(namespace, []).append(f"| {entry} | {' | '.join(cells)} |")
+    head = f"| here | {' | '.join(LIBRARIES)} |\n|---|---|---|---|\n"
+    tables = (f"## `tg{space and '.'}{space}`\n\n{head}" + "\n".join(rows) for space, rows in sections.items())
+    return "\n\n".join(tables)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Inserts the tables into the page that has a place for them."""
+    return markdown.replace("<!-- names elsewhere -->", tables_elsewhere()) if "<!-- names" in markdown else markdown
+
+
 class PublicNames(Extension):
-    """Marks what the reference lists as public, and the rest as private."""
+    """Marks what the reference lists as public, and the rest as private; adds the names that others have for it."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Decides about an object, when it has been read."""
@@ -98,3 +139,7 @@ class PublicNames(Extension):
         elif isinstance(obj, Function) and "overload" in obj.labels:
             return
         obj.public = shown
+        name = homes().get((parent.path, obj.name))
+        if name and obj.docstring:
+            summary, _, rest = obj.docstring.value.partition("\n\n")
+            obj.docstring.value = "\n\n".join(filter(None, (summary, names_elsewhere(counterparts()[name]), rest)))

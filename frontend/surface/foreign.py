@@ -1,7 +1,8 @@
-"""Names of other libraries, and what they are called here.
+"""Names of other libraries, and what to use here in their place.
 
 They are looked up only when a name is not found. Names that mean the same here are accepted: the stubs list them, as
-`other = name`.
+`other = name`. Those that only differ are in the table of `tensorgrad.surface.counterparts`; here are the others, and
+those of which there is more to say.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 
 from tensorgrad.errors import UnknownNameError
+from tensorgrad.surface.counterparts import by_foreign_name
 
 _PLACE = "device= of tg.compile and tg.jit says where to compute; arrays move by themselves"
 _MODEL_PLACE = (
     "device= of tg.compile says where to train, and model.initialized(device=...) returns the model with tensors on a "
     "device"
 )
-_NO_GRADIENTS = "tg.no_grad() is that: with tg.no_grad(): ..."
 _IN_PLACE = (
     "only tensors of tg.tensor, outside a trace, can be changed; here x = x.at[key].set(value) makes a changed copy"
 )
@@ -41,14 +42,11 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "baddbmm": "x + a @ b does that",
         "addmm": "x + a @ b does that",
         "block_until_ready": _READ,
-        "bool": "it is tg.bool_ here",
-        "custom_gradient": "tg.custom_vjp does that",
         "custom_jvp": "tg.custom_vjp has forward mode too, where its backward is linear in the cotangent",
         "debug": "tg.capture(name, x) names a value in a traced function, and training.capture(name, ...) reads it",
         "device_get": "x.numpy() has the values",
         "device_put": "tg.tensor(x, device=...) makes a tensor on a device, and x.to(device) copies one there",
         "dot": "x @ y does that, and tg.tensordot other sums of products",
-        "double": "it is tg.f64 here",
         "dynamic_index_in_dim": "tg.take(x, index, axis) does that, for an index that is traced too",
         "dynamic_slice": _SLICE,
         "dynamic_slice_in_dim": _SLICE,
@@ -56,19 +54,15 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "eig": _GENERAL_EIGENVALUES,
         "expand_as": "tg.broadcast_to(x, y.shape) does that",
         "flatten_util": _TREES,
-        "float": "it is tg.f32 here",
         "func": "tg.grad, tg.vjp, tg.jvp, tg.vmap and tg.hessian are functions of functions",
-        "half": "it is tg.f16 here",
         "index_add": "x.at[indices].add(values) does that",
         "index_select": "tg.take(x, indices, axis) does that",
-        "int": "it is tg.i32 here",
         "lax": "tg.scan, tg.cond, tg.while_loop and tg.fori_loop are loops and branches; others are in tensorgrad",
         "linear": "x @ weight + bias does that, and tg.nn.Linear in a model",
         "linearize": "tg.jvp and tg.vjp apply a derivative without its matrix",
         "make_jaxpr": _TRACED,
         "map": "tg.vmap(function) maps at once, and tg.scan one after another",
         "pmap": _GROUP,
-        "remat": "tg.checkpoint(function) does that",
         "set_printoptions": "np.set_printoptions does that",
         "shard_map": _GROUP,
         "special": "functions are in tensorgrad itself, such as tg.erf and tg.logit",
@@ -78,36 +72,20 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "tree_leaves": _TREES,
         "tree_util": _TREES,
         "Generator": "keys of tg.random are values: tg.random.key(0)",
-        "as_tensor": "tg.array and tg.tensor make arrays",
         "dropout": "tg.random.dropout(key, x, rate) does that, and tg.nn.Dropout in a model",
         "from_numpy": "tg.array makes arrays, and functions take numpy's as they are",
         "multinomial": "tg.random.categorical(key, logits) draws",
-        "smooth_l1_loss": "tg.huber is that",
         "utils": "clip_norm= of an optimizer clips gradients; tg.data has batches",
-        "asarray": "tg.array makes arrays",
         "autograd": "tg.grad, tg.vjp and tg.custom_vjp are for derivatives",
         "backends": _PLACE,
         "cpu": _PLACE,
         "cuda": _PLACE,
         "device": _PLACE,
         "fft": "there is no Fourier transform",
-        "float16": "it is tg.f16 here",
-        "float32": "it is tg.f32 here",
-        "float64": "it is tg.f64 here",
         "functional": "functions are in tensorgrad itself, such as tg.relu",
-        "inference_mode": _NO_GRADIENTS,
-        "int8": "it is tg.i8 here",
-        "int16": "it is tg.i16 here",
-        "int32": "it is tg.i32 here",
-        "int64": "it is tg.i64 here",
-        "inverse": "tg.linalg.inv does that",
-        "jacfwd": "tg.jacobian does that",
-        "jacrev": "tg.jacobian does that",
         "logdet": "tg.linalg.slogdet has logarithms of determinants, and their signs",
-        "long": "it is tg.i64 here",
         "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",
         "numpy": "functions that numpy has are in tensorgrad itself, such as tg.sum",
-        "pinverse": "tg.linalg.pinv does that",
         "rand": "tg.random.uniform(key, shape) draws",
         "randint": "tg.random.randint(key, shape, low, high) draws",
         "randn": "tg.random.normal(key, shape) draws",
@@ -115,11 +93,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "save": "Training.save_checkpoint does that, and Training.save for programs, which tg.load runs",
         "set_default_device": _PLACE,
         "set_grad_enabled": "tg.no_grad() and tg.enable_grad() are that, as context managers",
-        "short": "it is tg.i16 here",
-        "uint8": "it is tg.u8 here",
-        "uint16": "it is tg.u16 here",
-        "uint32": "it is tg.u32 here",
-        "uint64": "it is tg.u64 here",
         "view": "tg.reshape does that",
     },
     "tensorgrad.linalg": {
@@ -132,17 +105,11 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "solve_triangular": "solve takes triangular matrices too",
     },
     "tensorgrad.nn": {
-        "BCEWithLogitsLoss": "tg.binary_cross_entropy_with_logits is the loss, a function",
-        "CrossEntropyLoss": "tg.cross_entropy is the loss, a function",
         "DataParallel": "there is one device",
         "Dense": "tg.nn.Linear(in_features, out_features) is that",
-        "HuberLoss": "tg.huber is the loss, a function",
-        "L1Loss": "tg.l1 is the loss, a function",
         "LazyLinear": "tg.nn.Linear(in_features, out_features) is told both",
-        "MSELoss": "tg.mse is the loss, a function",
         "ModuleDict": "a dict of modules, assigned to an attribute, is found as it is",
         "ModuleList": _LIST,
-        "NLLLoss": "tg.nll is the loss, a function",
         "ParameterDict": "a dict of parameters, assigned to an attribute, is found as it is",
         "ParameterList": "a list of parameters, assigned to an attribute, is found as it is",
         "functional": "functions are in tensorgrad itself, such as tg.relu",
@@ -151,38 +118,21 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     },
     "tensorgrad.optim": {
         "apply_updates": "training.step(...) applies them, and so does step() of tg.optim.Adam(parameters)",
-        "cosine_onecycle_schedule": "tg.optim.schedules.one_cycle is that",
-        "exponential_decay": "tg.optim.schedules.exponential is that",
-        "linear_schedule": "tg.optim.schedules.linear is that",
-        "piecewise_constant_schedule": "tg.optim.schedules.piecewise is that",
-        "polynomial_schedule": "tg.optim.schedules.polynomial is that",
         "warmup_cosine_decay_schedule": "tg.optim.schedules.cosine(rate, steps, warmup=...) is that",
         "ASGD": "tg.optim.sgd is the nearest",
-        "Adafactor": "tg.optim.adafactor(...) is that",
         "LBFGS": "tg.optim.minimize(function, start, *data) is that, on all data at once",
         "lbfgs": "tg.optim.minimize(function, start, *data) is that, on all data at once",
-        "Muon": "tg.optim.muon(...) is that",
-        "cosine_decay_schedule": "tg.optim.schedules.cosine is that",
         "lr_scheduler": _SCHEDULE,
         "swa_utils": "tg.optim.weight_ema(optimizer, decay) keeps averages of the parameters",
     },
     "tensorgrad.optim.schedules": {
-        "CosineAnnealingLR": "cosine is that",
         "ExponentialLR": "exponential with every=1 is that",
-        "LambdaLR": "from_function is that",
-        "LinearLR": "linear is that",
-        "MultiStepLR": "multi_step is that",
-        "OneCycleLR": "one_cycle is that",
-        "PolynomialLR": "polynomial is that",
-        "SequentialLR": "join is that",
-        "StepLR": "step is that",
     },
     "tensorgrad.data": {
         "DataLoader": "tg.data.batches(arrays, size) makes batches, and tg.data.prefetch prepares them ahead",
         "Dataset": "tg.data.batches takes a dict of arrays, tg.data.generated a function",
     },
     "tensorgrad.random": {
-        "PRNGKey": "tg.random.key(seed) makes a key",
         "choice": "tg.random.categorical draws by weight, tg.random.permutation an order",
         "manual_seed": "tg.random.key(seed) makes a key, which every function takes first",
         "rand": "tg.random.uniform(key, shape) draws",
@@ -289,9 +239,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def elsewhere(name: str) -> str:
-    """Returns where a name is public that a module lacks, as the end of a message, or nothing."""
-    home = next((place for place in PLACES if name in dir(import_module(f"tensorgrad{place}"))), None)
-    return "" if home is None else f"; tg{home}.{name} is that"
+    """Returns where what a module lacks is public, by its name or another library's, as the end of a message."""
+    place = next((place for place in PLACES if name in dir(import_module(f"tensorgrad{place}"))), None)
+    public = by_foreign_name().get(name) if place is None else f"{place}.{name}".removeprefix(".")
+    return f"; tg.{public} is that" if public else ""
 
 
 def name_hint(owner: str, name: str, names: Iterable[str]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import pickle
+import pydoc
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, ShapeError, UnknownNameError
 from tensorgrad.surface import foreign
+from tensorgrad.surface.counterparts import ABBREVIATIONS, counterparts
+from tensorgrad.tools.reference import public_objects
 
 untyped: Any = tg
 """The package as code without types calls it."""
@@ -79,7 +83,7 @@ def test_accepted_names(name: str) -> None:
 
 HINTED: dict[str, tuple[Callable[[], Any], str]] = {
     "jax.lax": (lambda: untyped.lax, "tg.scan, tg.cond, tg.while_loop and tg.fori_loop are loops and branches"),
-    "jax.remat": (lambda: untyped.remat, "tg.checkpoint(function) does that"),
+    "jax.remat": (lambda: untyped.remat, "tg.checkpoint is that"),
     "lax.dynamic_slice": (lambda: untyped.dynamic_slice, "tg.take(x, start + tg.arange(size), axis) does that"),
     "lax.dynamic_update_slice": (lambda: untyped.dynamic_update_slice, "x.at[start + tg.arange(size)].set(values)"),
     "lax.associative_scan": (lambda: untyped.associative_scan, "tg.cumsum, tg.cumprod, tg.cummax and"),
@@ -94,13 +98,13 @@ HINTED: dict[str, tuple[Callable[[], Any], str]] = {
     "jax.device_put": (lambda: untyped.device_put, "x.to(device) copies one there"),
     "x.block_until_ready": (lambda: X.block_until_ready(), "reading waits for a value"),
     "jax.nn.relu": (lambda: untyped.nn.relu, "module 'tensorgrad.nn' has no attribute 'relu'; tg.relu is that"),
-    "jax.random.PRNGKey": (lambda: untyped.random.PRNGKey, "tg.random.key(seed) makes a key"),
+    "jax.random.PRNGKey": (lambda: untyped.random.PRNGKey, "tg.random.key is that"),
     "optax.exponential_decay": (lambda: untyped.optim.exponential_decay, "tg.optim.schedules.exponential is that"),
     "optax.polynomial_schedule": (lambda: untyped.optim.polynomial_schedule, "tg.optim.schedules.polynomial is that"),
     "torch.optim.LBFGS": (lambda: untyped.optim.LBFGS, "tg.optim.minimize(function, start, *data) is that"),
     "optax.adamw": (lambda: untyped.adamw, "tg.optim.adamw is that"),
     "ExponentialLR": (lambda: untyped.optim.schedules.ExponentialLR, "exponential with every=1 is that"),
-    "torch.float": (lambda: untyped.float, "it is tg.f32 here"),
+    "torch.float": (lambda: untyped.float, "tg.f32 is that"),
     "torch.func": (lambda: untyped.func, "tg.grad, tg.vjp, tg.jvp, tg.vmap and tg.hessian"),
     "torch.linalg by its name": (lambda: untyped.svd, "tg.linalg.svd is that"),
     "nn.Linear": (lambda: untyped.Linear, "tg.nn.Linear is that"),
@@ -125,6 +129,7 @@ def test_hinted_names(name: str) -> None:
 
 ARGUMENTS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "x.transpose(1, 2)": (lambda: X[None].transpose(1, 2), ShapeError, "3 axes; swapaxes swaps two of them"),
+    "x.transpose(0, 1)": (lambda: X.transpose(0, 1), ShapeError, "leaves a matrix as it is; swapaxes swaps two axes"),
     "aux": (lambda: untyped.grad(tg.sum, aux=True), ArgumentError, "no argument 'aux'; it is has_aux here"),
     "has_auxiliary": (lambda: untyped.vjp(tg.sum, X, has_auxiliary=True), ArgumentError, "did you mean has_aux?"),
     "cond_fun": (lambda: untyped.while_loop(cond_fun=tg.any), ArgumentError, "it is condition here"),
@@ -159,9 +164,26 @@ def test_an_accepted_name_is_the_same_function() -> None:
     for other, name in methods.items():
         assert inspect.unwrap(getattr(tg.Tensor, other)) is inspect.unwrap(getattr(tg.Tensor, name))
         assert other in dir(X) and functions.get(other, name) == name
-    page = (FOLDER.parents[2] / "docs" / "reference" / "functions.md").read_text(encoding="utf-8")
-    rows = {other: name for other, name in (functions | methods).items() if f"`{other}`" not in page}
-    assert not rows, "each is in the table of the reference"
+    for other, name in (functions | methods).items():
+        known = {theirs.rpartition(".")[2] for library in counterparts()[name] for theirs in library}
+        assert other in known, f"{other} is a line of the table of counterparts"
+
+
+def full(name: str) -> str:
+    """Returns a name of the table with its module in full."""
+    first, _, rest = name.partition(".")
+    return f"{ABBREVIATIONS.get(first, first)}.{rest}"
+
+
+def test_counterparts_exist() -> None:
+    """JAX is not among what tests install, so of its names only those are checked that NumPy has too."""
+    public = {path.removeprefix("tensorgrad."): value for path, value in public_objects().items()}
+    assert len(counterparts()) > 450 and counterparts().keys() <= public.keys()
+    for row in counterparts().values():
+        for name in (*row.numpy, *row.torch):
+            assert pydoc.locate(full(name)) is not None, name
+        for name in row.jax:
+            assert re.fullmatch(r"(jnp|jax|optax)(\.\w+)+", name)
 
 
 def test_no_hint_is_for_a_name_that_exists() -> None:
