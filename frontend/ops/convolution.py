@@ -34,11 +34,11 @@ def _conv_operands(what: str, x: Any, w: Any, spatial: int | None) -> tuple[Tens
 def _check_groups(what: str, groups: Any, channels: int, inputs: int, outputs: int) -> int:
     """Returns the number of groups, after checking that it divides the channels to match the weights."""
     number = whole(groups, f"{what}: groups")
-    if number < 1 or channels != number * inputs or outputs % number:
-        raise ShapeError(
-            f"{what}: {channels} channels are not {number} groups of {inputs}, "
-            f"or {outputs} outputs are not divisible by {number}"
-        )
+    if number < 1 or channels != number * inputs:
+        expected = f"{number} groups of {inputs}" if number > 1 else f"the {inputs} that the weights take"
+        raise ShapeError(f"{what}: {channels} channels are not {expected}")
+    if outputs % number:
+        raise ShapeError(f"{what}: {outputs} outputs are not divisible by {number} groups")
     return number
 
 

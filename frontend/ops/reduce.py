@@ -321,12 +321,13 @@ def softmax(x: TensorLike, axis: Axes = -1, where: TensorLike | None = None) -> 
          [0. , 1. ]], dtype=f32)
     """
     tensor = as_tensor(x)
+    axes = normalized_axes(axis, tensor.ndim, "softmax")
     if where is not None:
-        _, powers, total = _masked_powers(tensor, axis, where)
+        _, powers, total = _masked_powers(tensor, axes, where)
         return powers / total
-    top = _top(tensor, axis)
+    top = _top(tensor, axes)
     powers = exp(tensor - choose(top == -math.inf, 0.0, top))
-    total = sum(powers, axis, keepdims=True)
+    total = sum(powers, axes, keepdims=True)
     nothing = total == 0.0
     undefined = choose(nothing, full((), math.nan, tensor.dtype), 0.0)
     return powers / choose(nothing, 1.0, total) + undefined
@@ -353,12 +354,13 @@ def log_softmax(x: TensorLike, axis: Axes = -1, where: TensorLike | None = None)
         Array([-1000., -1000.,     0.], dtype=f32)
     """
     tensor = as_tensor(x)
+    axes = normalized_axes(axis, tensor.ndim, "log_softmax")
     if where is not None:
-        shifted, _, total = _masked_powers(tensor, axis, where)
+        shifted, _, total = _masked_powers(tensor, axes, where)
         likelihoods = shifted - log(total)
         return likelihoods if where is True else choose(_mask(where, tensor), likelihoods, -math.inf)
-    shifted = tensor - _finite_top(tensor, axis)
-    return shifted - _logarithm(sum(exp(shifted), axis, keepdims=True))
+    shifted = tensor - _finite_top(tensor, axes)
+    return shifted - _logarithm(sum(exp(shifted), axes, keepdims=True))
 
 
 def causal_mask(queries: int, keys: int | None = None) -> Tensor:

@@ -129,9 +129,10 @@ def _part(
 
 def _check_optimizer(optimizer: object) -> None:
     if not isinstance(optimizer, Optimizer):
+        named = f"the function {getattr(optimizer, '__name__', '')}, which has to be called"
         raise OptionError(
             f"optimizer must be one of tg.optim, such as tg.optim.adam(1e-3), a dict of them by the "
-            f"parts of the model, or None, got {optimizer!r}"
+            f"parts of the model, or None, got {named if callable(optimizer) else repr(optimizer)}"
         )
 
 

@@ -106,6 +106,11 @@ class Spec:
         return f"spec({self.shape}, {SHORT[self.dtype]!r})"
 
 
+def _known(extent: object) -> str:
+    """Returns what to do about an extent that is a tensor, as the end of a message."""
+    return "; shapes are fixed when a function is traced: static= of tg.jit" if hasattr(extent, "__array__") else ""
+
+
 def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
     """Describes an input by its shape and its dtype (f32 by default).
 
@@ -124,8 +129,8 @@ def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
     try:
         extents = (shape,) if isinstance(shape, int) else tuple(shape)
     except TypeError:
-        raise ShapeError(f"shape {shape!r} must be of integers that are not negative") from None
+        raise ShapeError(f"shape {shape!r} must be of integers that are not negative{_known(shape)}") from None
     for extent in extents:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or extent < 0:
-            raise ShapeError(f"shape {extents!r} must be of integers that are not negative")
+            raise ShapeError(f"shape {extents!r} must be of integers that are not negative{_known(extent)}")
     return Spec(tuple(int(extent) for extent in extents), as_dtype(dtype))

@@ -230,7 +230,10 @@ class Traced(Tensor):
         )
 
     def __bool__(self) -> bool:
-        self._concrete("Python control flow (if, while, and, or, not)", "use tg.where to choose between values")
+        self._concrete(
+            "Python control flow (if, while, and, or, not)",
+            "use tg.where to choose between values, tg.cond or tg.while_loop to choose what runs",
+        )
 
     def __float__(self) -> float:
         self._concrete("float()", "return the tensor from the function and read it then")
@@ -242,7 +245,10 @@ class Traced(Tensor):
         self._concrete("int()", "return the tensor from the function and read it then")
 
     def __index__(self) -> int:
-        self._concrete("use as an index", "use tg.take to index by a tensor")
+        self._concrete(
+            "use as an index",
+            "use tg.take to index by a tensor, tg.fori_loop as range, or static= of tg.jit for a Python number",
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
         self._concrete("conversion to a numpy array", "use the functions of tensorgrad, not numpy's")

@@ -131,14 +131,32 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         if isinstance(value, int) and array.dtype.kind == "O":
             raise InputError(f"{value} is outside of {'every dtype' if target is None else SHORT[target]}")
         if target is None or array.dtype.kind not in "fiub":
-            raise DTypeError(f"cannot use {what} of dtype {array.dtype} as a tensor")
+            raise DTypeError(f"cannot use {what} of dtype {array.dtype} as a tensor{odd_part(value)}")
         result = converted(array, target, SHORT[target], what)
     except InputError as error:
         kind = np.asarray(value).dtype.kind if isinstance(value, (int, np.integer, np.ndarray)) else ""
+        if isinstance(value, list | tuple) and (odd := odd_part(value)):
+            raise DTypeError(f"cannot use {what} as a tensor{odd}") from None
         hint = f"; tg.array(x, '{kind}64') keeps 64 bits" if dtype is None and kind in ("i", "u") else ""
         raise DTypeError(f"{error}{hint}") from None
     # Copied so that later changes to the caller's array have no effect here.
     return result.copy() if result is array else result
+
+
+def odd_part(value: object) -> str:
+    """Returns why a container is no array of numbers, as the end of a message, or nothing."""
+    if isinstance(value, dict):
+        return "; tg.tree_map maps a function over the tensors in a dict"
+    if not isinstance(value, list | tuple):
+        return ""
+    for place, part in enumerate(value):
+        if part is None or isinstance(part, str | dict):
+            return f"; its element {place} is {part!r:.40}"
+    lengths = [len(part) if isinstance(part, list | tuple) else None for part in value]
+    if odd := next((place for place, length in enumerate(lengths) if length != lengths[0]), 0):
+        first, other = ("a number" if n is None else f"of length {n}" for n in (lengths[0], lengths[odd]))
+        return f"; its element 0 is {first}, and {odd} is {other}: pad them to one length"
+    return next(filter(None, map(odd_part, value)), "")
 
 
 def _requires_gradient(value: object) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from tensorgrad.errors import InputError, OptionError
+from tensorgrad.errors import InputError, OptionError, UserError
 from tensorgrad.ops import random
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.tracing.checks import is_integer
@@ -407,6 +407,8 @@ class Ahead(Generic[T]):
             return value
         self._ended = True
         if kind == "error":
+            if isinstance(value, UserError):  # a thread has no line of the user's
+                value.location = value.location or user_line()
             raise value
         raise StopIteration
 

@@ -199,7 +199,9 @@ def _scalar(result: Any, name: str) -> Tensor:
         raise TraceError(f"grad: {name} returned a tuple; if it is (value, aux), give has_aux=True")
     tensor = as_result(result, name)
     if tensor.shape != () or not is_float(tensor.dtype):
-        raise ShapeError(f"grad: {name} must return a float scalar, got shape {tensor.shape} of {SHORT[tensor.dtype]}")
+        advice = "; take tg.mean or tg.sum, or tg.jacobian for all derivatives" if tensor.shape else ""
+        shown = f"shape {tensor.shape} of {SHORT[tensor.dtype]}"
+        raise ShapeError(f"grad: {name} must return a float scalar, got {shown}{advice}")
     return tensor
 
 

@@ -214,7 +214,8 @@ MISTAKES: dict[type[BaseException], Mistake] = {
     errors.TraceError: Mistake(
         lambda: tg.jit(lambda x: x if x > 0 else -x)(1.0),
         HERE + r"Python control flow \(if, while, and, or, not\) needs the numbers of a traced tensor of shape \(\), "
-        r"which exist only when the program runs; use tg\.where to choose between values",
+        r"which exist only when the program runs; use tg\.where to choose between values, tg\.cond or "
+        r"tg\.while_loop to choose what runs",
     ),
     errors.GradientError: Mistake(
         lambda: tg.tensor([1.0], device="numpy", requires_grad=True).add_(1),

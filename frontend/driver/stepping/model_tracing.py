@@ -246,6 +246,7 @@ def _loss(result: Any, what: str) -> Any:
     """Returns the loss, after checking that it is a float scalar."""
     if trees.children(result) is not None:
         advice = "; metrics go into a dict: return loss, {'name': ...}" if isinstance(result, tuple) else ""
+        advice = "; is a return missing?" if result is None else advice
         raise TraceError(f"{what} must return one float scalar, got {type(result).__name__}{advice}")
     tensor = as_result(result, what)
     where = user_line()
@@ -253,10 +254,10 @@ def _loss(result: Any, what: str) -> Any:
         where = line_of(tensor.value.owner.location)
     if tensor.shape != ():
         raise ShapeError(
-            f"{where}: {what} must return a float scalar, got shape {tensor.shape}; take tg.mean or tg.sum"
+            f"{what} must return a float scalar, got shape {tensor.shape}; take tg.mean or tg.sum", location=where
         )
     if not is_float(tensor.dtype):
-        raise DTypeError(f"{where}: {what} must return a float scalar, got {SHORT[tensor.dtype]}")
+        raise DTypeError(f"{what} must return a float scalar, got {SHORT[tensor.dtype]}", location=where)
     return tensor
 
 
@@ -267,7 +268,7 @@ def checked_results(result: Any, what: str) -> Any:
         TraceError: There is none.
     """
     if not trees.flatten(result)[0]:
-        raise TraceError(f"{what} returned no tensor")
+        raise TraceError(f"{what} returned no tensor{'; is a return missing?' if result is None else ''}")
     return result
 
 
