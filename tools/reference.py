@@ -139,7 +139,7 @@ class PublicNames(Extension):
         elif isinstance(obj, Function) and "overload" in obj.labels:
             return
         obj.public = shown
-        name = homes().get((parent.path, obj.name))
-        if name and obj.docstring:
-            summary, _, rest = obj.docstring.value.partition("\n\n")
-            obj.docstring.value = "\n\n".join(filter(None, (summary, names_elsewhere(counterparts()[name]), rest)))
+        public = homes().get((parent.path, obj.name))
+        if public and obj.docstring:
+            summary, gap, rest = obj.docstring.value.partition("\n\n")
+            obj.docstring.value = f"{summary}\n\n{names_elsewhere(counterparts()[public])}{gap}{rest}"

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
@@ -45,11 +45,10 @@ from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.heap import return_freed_memory
 from tensorgrad.tracing.dtypes import spec
+from tensorgrad.tracing.likes import Result
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import function_name, refuse_inside_trace
-
-Result = TypeVar("Result")
 
 
 def compile(

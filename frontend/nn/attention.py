@@ -16,8 +16,9 @@ from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Traced
+from tensorgrad.tracing.tensor import Tensor, Traced
 
 
 def _at(what: str) -> str:
@@ -25,7 +26,7 @@ def _at(what: str) -> str:
     return f"{user_line()}: {what}"
 
 
-def rotary_embedding(x: Any, positions: Any = None, base: float = 10000.0) -> Any:
+def rotary_embedding(x: TensorLike, positions: TensorLike | None = None, base: float = 10000.0) -> Tensor:
     """Rotates pairs of features by angles that grow with the position, so that products depend only on distances.
 
     Feature `i` of the first half forms a pair with feature `i` of the second half; at position `t` it is rotated by
@@ -70,7 +71,7 @@ def rotary_embedding(x: Any, positions: Any = None, base: float = 10000.0) -> An
     return tg.concat([first * cosine - second * sine, second * cosine + first * sine], -1)
 
 
-def split_heads(x: Any, num_heads: int) -> Any:
+def split_heads(x: TensorLike, num_heads: int) -> Tensor:
     """Reshapes `[..., length, features]` to `[..., num_heads, length, features / num_heads]`.
 
     Args:
@@ -94,7 +95,7 @@ def split_heads(x: Any, num_heads: int) -> Any:
     return tg.swapaxes(tg.reshape(tensor, [*lead, num_heads, features // num_heads]), -3, -2)
 
 
-def merge_heads(x: Any) -> Any:
+def merge_heads(x: TensorLike) -> Tensor:
     """Reshapes `[..., heads, length, features]` to `[..., length, heads * features]`: the inverse of `split_heads`.
 
     Raises:
@@ -113,15 +114,15 @@ def merge_heads(x: Any) -> Any:
 
 
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any = None,
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None = None,
     is_causal: bool = False,
     scale: float | None = None,
     dropout: float = 0.0,
-    dropout_key: Any = None,
-) -> Any:
+    dropout_key: TensorLike | None = None,
+) -> Tensor:
     """`softmax(query @ key.T * scale) @ value`, for each head.
 
     If there are fewer heads of keys than of queries, neighboring query heads share one (grouped-query attention).

@@ -59,7 +59,7 @@ def _squeeze(node: OnnxNode) -> Tensor:
 
 @rule("Unsqueeze", "axes", constants=(1,), carries=(0,))
 def _unsqueeze(node: OnnxNode) -> Tensor:
-    return tg.expand_dims(node.tensor(0), node.axes(1))
+    return tg.expand_dims(node.tensor(0), node.axes(1) or ())
 
 
 @rule("Expand", constants=(1,), carries=(0,))

@@ -7,8 +7,6 @@ process has to call the same collectives in the same order.
 
 from __future__ import annotations
 
-from typing import Any
-
 from xdsl.dialects.builtin import StringAttr
 
 from tensorgrad.dialects.tg import collective
@@ -20,6 +18,7 @@ from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.runtime.group.membership import current_group
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import SHORT, is_float
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -27,7 +26,7 @@ MEAN = "mean"
 REDUCTIONS = (*collective.COMBINERS, MEAN)
 
 
-def all_reduce(x: Any, reduction: str = "sum") -> Tensor:
+def all_reduce(x: TensorLike, reduction: str = "sum") -> Tensor:
     """Returns `x` reduced over all processes, element by element; bit-identical in every process.
 
     Sums are computed in rank order. The derivative is that of the sum of the results of all processes.
@@ -56,7 +55,7 @@ def all_reduce(x: Any, reduction: str = "sum") -> Tensor:
     return multiply(reduced, 1 / size) if reduction == MEAN else reduced
 
 
-def reduce_scatter(x: Any, axis: int = 0) -> Tensor:
+def reduce_scatter(x: TensorLike, axis: int = 0) -> Tensor:
     """Returns this process's part of the sum of `x` over all processes, which is divided equally in rank order.
 
     Args:
@@ -81,7 +80,7 @@ def reduce_scatter(x: Any, axis: int = 0) -> Tensor:
     return emit(collective.ReduceScatterOp, [tensor], axis=integer(place), size=integer(size))
 
 
-def all_gather(x: Any, axis: int = 0) -> Tensor:
+def all_gather(x: TensorLike, axis: int = 0) -> Tensor:
     """Returns `x` of all processes concatenated along an axis, in rank order.
 
     Args:
@@ -100,7 +99,7 @@ def all_gather(x: Any, axis: int = 0) -> Tensor:
     return emit(collective.AllGatherOp, [tensor], axis=integer(place), size=integer(current_group().size))
 
 
-def broadcast_from(x: Any, root: int = 0) -> Tensor:
+def broadcast_from(x: TensorLike, root: int = 0) -> Tensor:
     """Returns `x` of the process of rank `root`, in every process.
 
     Args:

@@ -15,6 +15,7 @@ from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.reduce import sum as sum_over
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
 from tensorgrad.tracing.dtypes import NAMES, promote
+from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -63,7 +64,7 @@ def whole(value: Any, what: str) -> int:
         raise ShapeError(f"{what}: {value!r} is not an integer") from None
 
 
-def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
+def tensordot(x: TensorLike, y: TensorLike, axes: int | Sequence[Axes] = 2) -> Tensor:
     """Sums products over pairs of axes: the last `axes` of `x` with the first of `y`, or two lists of axes.
 
     The result has the other axes of `x`, then those of `y`.
@@ -93,7 +94,7 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
     return contracted(left, right, ([], []), (first, second))
 
 
-def outer(x: Any, y: Any) -> Tensor:
+def outer(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the products of each element of `x` with each of `y`; both are flattened, as in NumPy.
 
     Example:
@@ -113,7 +114,7 @@ class _Term:
     labels: tuple[str, ...]
 
 
-def einsum(subscripts: str, *operands: Any) -> Tensor:
+def einsum(subscripts: str, *operands: TensorLike) -> Tensor:
     """Sums products by Einstein's convention, as `numpy.einsum`.
 
     `"ij,jk->ik"` is a matrix product: a label that the output lacks is summed over. A repeated label in one operand

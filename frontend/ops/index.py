@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tensorgrad.dialects.tg import index as index_ops
@@ -26,11 +24,12 @@ from tensorgrad.ops.shape import (
     take_rows,
 )
 from tensorgrad.tracing.dtypes import SHORT, as_dtype
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
 
-def embedding(table: Any, indices: Any) -> Tensor:
+def embedding(table: TensorLike, indices: TensorLike) -> Tensor:
     """Returns the rows of `table` at `indices`: `[*indices.shape, *table.shape[1:]]`. Only these rows are read.
 
     An index out of range reads NaN. The derivative adds the cotangents of equal indices in increasing order of their
@@ -81,7 +80,7 @@ def updates_at(indices: Tensor, updates: Tensor, what: str) -> Tensor:
     return updates
 
 
-def gather(x: Any, axis: int, indices: Any) -> Tensor:
+def gather(x: TensorLike, axis: int, indices: TensorLike) -> Tensor:
     """Elements of `x` along `axis` at indices for each position, as in PyTorch: other axes may be shorter.
 
     `gather(x, 1, i)[a, b] = x[a, i[a, b]]`. An index out of range reads NaN (0 where the elements are not floats).
@@ -103,7 +102,7 @@ def gather(x: Any, axis: int, indices: Any) -> Tensor:
     return take_along_axis(tensor, positions, place)
 
 
-def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
+def scatter_add(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) -> Tensor:
     """Adds `updates` to `x` along `axis` at indices for each position, as in PyTorch: other axes may be shorter.
 
     `scatter_add(x, 1, i, u)` adds `u[a, b]` to `x[a, i[a, b]]`; equal indices accumulate in increasing order of their
@@ -128,7 +127,7 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
     return tensor + pad(added, [(0, whole - part) for whole, part in zip(tensor.shape, added.shape, strict=True)])
 
 
-def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
+def one_hot(indices: TensorLike, count: int, dtype: object = "f32") -> Tensor:
     """Returns a new last axis of `count` elements: 1 at the index, 0 elsewhere; all 0 if it is out of range.
 
     It is a comparison with positions, which is fused into a sum or product that reads it.
@@ -149,7 +148,7 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
     return cast(equal(expand_dims(tensor, -1), arange(count, dtype=tensor.dtype)), as_dtype(dtype))
 
 
-def nonzero(x: Any) -> tuple[Tensor, ...]:
+def nonzero(x: TensorLike) -> tuple[Tensor, ...]:
     """Returns the indices of nonzero elements along each axis, in row-major order, as in NumPy.
 
     Their number depends on values, which therefore have to be known: it works only outside a trace.
@@ -173,7 +172,7 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
     return tuple(Array(places.astype(index_dtype(extent))) for places, extent in coordinates)
 
 
-def masked_select(x: Any, mask: Any) -> Tensor:
+def masked_select(x: TensorLike, mask: TensorLike) -> Tensor:
     """Returns the elements of `x` where a mask is true, as one axis; both broadcast, as in PyTorch.
 
     Raises:

@@ -50,7 +50,7 @@ def _integer(value: Any, what: str) -> int:
 
 
 @viewing(in_order=False)
-def moveaxis(x: TensorLike, source: Any, destination: Any) -> Tensor:
+def moveaxis(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
     """Moves the axes in `source` to the positions in `destination`; the others keep their order.
 
     Raises:
@@ -167,7 +167,7 @@ def _between(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tens
 
 
 @viewing(in_order=False)
-def split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+def split(x: TensorLike, indices_or_sections: Axes, axis: int = 0) -> list[Tensor]:
     """Splits `x` along `axis` into equal parts, or at the positions in a list, as in NumPy.
 
     Raises:
@@ -263,7 +263,7 @@ def roll(x: TensorLike, shift: TensorLike, axis: Axes | None = None) -> Tensor:
     return tensor
 
 
-def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
+def repeat(x: TensorLike, repeats: TensorLike, axis: int | None = None) -> Tensor:
     """Repeats each element along `axis` (of the flattened tensor if `None`), by one number or by a number for each.
 
     Args:
@@ -289,9 +289,9 @@ def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
             "repeat: the numbers of repeats say how long the result is, and a traced tensor has them "
             "only when the program runs"
         )
-    repeats = np.asarray(repeats) if isinstance(repeats, Array) else repeats
-    listed = isinstance(repeats, (tuple, list)) or (isinstance(repeats, np.ndarray) and repeats.ndim > 0)
-    counts = [_integer(count, "repeat: a number of repeats") for count in (repeats if listed else [repeats])]
+    numbers: Any = np.asarray(repeats) if isinstance(repeats, Array) else repeats
+    listed = isinstance(numbers, (tuple, list)) or (isinstance(numbers, np.ndarray) and numbers.ndim > 0)
+    counts = [_integer(count, "repeat: a number of repeats") for count in (numbers if listed else [numbers])]
     if builtins.min(counts, default=0) < 0 or (listed and len(counts) not in (1, extent)):
         raise ShapeError(f"repeat: {repeats} does not fit axis {place} of {tensor.shape}")
     if len(counts) != 1:
@@ -301,7 +301,7 @@ def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
     return reshape(broadcast_to(expand_dims(tensor, place + 1), wide), result)
 
 
-def tile(x: TensorLike, repeats: Any) -> Tensor:
+def tile(x: TensorLike, repeats: Axes) -> Tensor:
     """Repeats the whole tensor along each axis; missing axes or numbers count as 1, as in NumPy.
 
     Raises:
@@ -347,7 +347,9 @@ def _cropped(x: Tensor, widths: Sequence[tuple[int, int]]) -> Tensor:
     return x
 
 
-def pad(x: TensorLike, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
+def pad(
+    x: TensorLike, pad_width: Axes | Sequence[Sequence[int]], mode: str = "constant", constant_values: TensorLike = 0
+) -> Tensor:
     """Pads `x`: `pad_width` is one number, a pair (before, after), or a pair for each axis, as in NumPy.
 
     Modes: `constant` pads with `constant_values` (one number), `edge` repeats the last element, `reflect` mirrors at it

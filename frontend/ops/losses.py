@@ -241,7 +241,7 @@ def _soft_losses(scores: Tensor, targets: Tensor, weights: Tensor | None, label_
 
 @recorded_whole
 def nll(
-    log_probabilities: Any,
+    log_probabilities: TensorLike,
     labels: TensorLike,
     reduction: str = "mean",
     *,
@@ -467,7 +467,7 @@ def huber(prediction: TensorLike, target: TensorLike, reduction: str = "mean", *
 
 
 @recorded_whole
-def kl_div(input: Any, target: TensorLike, reduction: str = "mean", *, log_target: bool = False) -> Tensor:
+def kl_div(input: TensorLike, target: TensorLike, reduction: str = "mean", *, log_target: bool = False) -> Tensor:
     """Returns the Kullback-Leibler divergence, `target * (log(target) - input)`, element by element.
 
     Args:

@@ -12,6 +12,7 @@ from tensorgrad.dialects.tg.base import ELEMENT_TYPES, ints
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, promote
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import as_array, emit
 
@@ -81,7 +82,7 @@ def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
     return emit(shape.BroadcastOp, [tensor], shape=ints(extents), dims=ints([axis + offset for axis in own_axes]))
 
 
-def cast(x: Any, dtype: object) -> Tensor:
+def cast(x: TensorLike, dtype: object) -> Tensor:
     """`x` with elements of `dtype`: floats truncate and saturate to integers, NaN becomes 0, bool is `!= 0`.
 
     Example:
@@ -92,7 +93,7 @@ def cast(x: Any, dtype: object) -> Tensor:
     return tensor if tensor.dtype == target else emit(arithmetic.CastOp, [tensor], to=ELEMENT_TYPES[target])
 
 
-def bitcast(x: Any, dtype: object) -> Tensor:
+def bitcast(x: TensorLike, dtype: object) -> Tensor:
     """`x` with its elements' bits reinterpreted as `dtype`. Nothing is rounded, and there is no derivative.
 
     If the widths differ, the last axis gets proportionally more or fewer elements, as with NumPy's and PyTorch's

@@ -51,6 +51,7 @@ from tensorgrad.ops.shape import (
 )
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, spec
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import current_trace, emit
 
@@ -61,7 +62,7 @@ WORD = 0xFFFFFFFF
 TOP_23_BITS = 0xFFFFFE00
 
 
-def key(seed: Any) -> Tensor:
+def key(seed: TensorLike) -> Tensor:
     """Returns the key of a seed.
 
     Args:
@@ -85,7 +86,7 @@ def key(seed: Any) -> Tensor:
     return Array(np.array([seed_number >> 32 & WORD, seed_number & WORD], np.uint32))
 
 
-def fold_in(key: Key, data: Any) -> Tensor:
+def fold_in(key: Key, data: TensorLike) -> Tensor:
     """Returns a new key from a key and a number, of which the low 32 bits are used.
 
     Args:
@@ -145,7 +146,7 @@ def bits(key: Key, shape: Shape = ()) -> Tensor:
     return reshape(_words(expand_dims(own, -2), counters, "both"), (*own.shape[:-1], *extents))
 
 
-def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Tensor:
+def uniform(key: Key, shape: Shape = (), low: TensorLike = 0.0, high: TensorLike = 1.0) -> Tensor:
     """Uniformly random f32 in `[low, high)`: multiples of 2⁻²³, scaled and shifted.
 
     Between 0 and 1 the numbers are bit-identical on every backend, and to JAX's; scaled ones may differ in the last
@@ -181,7 +182,7 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
     return maximum(least, add(multiply(unit, span), least))
 
 
-def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") -> Tensor:
+def randint(key: Key, shape: Shape, low: TensorLike, high: TensorLike, dtype: object = "i32") -> Tensor:
     """Random integers in `[low, high)`, equally likely to within a part in 2³², or in 2⁶⁴ for 64-bit dtypes.
 
     Each is computed from twice as many random bits as its dtype has, and from at least 64, with the same results as
@@ -251,7 +252,7 @@ def _bounds(low: float, high: float) -> tuple[float, float]:
     return float(least), float(span)
 
 
-def erfinv(x: Any) -> Tensor:
+def erfinv(x: TensorLike) -> Tensor:
     """Returns the inverse of the error function: infinite at 1 and -1, NaN beyond; within 4 ulp in f32.
 
     Example:
@@ -293,7 +294,7 @@ def gumbel(key: Key, shape: Shape = ()) -> Tensor:
     return negative(log(negative(log(uniform(key, shape, tiny, 1.0)))))
 
 
-def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
+def bernoulli(key: Key, p: TensorLike = 0.5, shape: Shape | None = None) -> Tensor:
     """Booleans that are true with probability `p`.
 
     Args:
@@ -314,7 +315,7 @@ def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
     return less(uniform(key, chance.shape if shape is None else shape), chance)
 
 
-def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = None) -> Tensor:
+def categorical(key: Key, logits: TensorLike, axis: int = -1, shape: Shape | None = None) -> Tensor:
     """Samples positions along `axis`, as i32, with probabilities `softmax(logits, axis)`: by Gumbel noise and argmax.
 
     Args:
@@ -343,7 +344,7 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = Non
     return argmax(add(noise, weights), axis=place - weights.ndim)
 
 
-def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> Tensor:
+def permutation(key: Key, x: TensorLike, axis: int = 0, independent: bool = False) -> Tensor:
     """Returns a random permutation: of the integers below `x`, or of the elements of `x` along `axis`.
 
     Sorts by random words, repeatedly until these have three times as many bits as the length, as in JAX: all orders are
@@ -368,8 +369,9 @@ def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> T
     """
     own = checked(key)
     batch = own.shape[:-1]
-    if not isinstance(x, Tensor) and np.ndim(x) == 0:
-        count = _integer("x", x)
+    length: Any = x
+    if not isinstance(x, Tensor) and np.ndim(length) == 0:
+        count = _integer("x", length)
         if count < 0:
             raise OptionError(f"permutation: the length must not be negative, got {count}")
         normalized_axis(axis, 1, "permutation")
@@ -398,7 +400,7 @@ def _shuffled(key: Tensor, x: Tensor, axis: int, rank: int) -> Tensor:
     return x
 
 
-def dropout(key: Key, x: Any, rate: float) -> Tensor:
+def dropout(key: Key, x: TensorLike, rate: float) -> Tensor:
     """`x` with elements set to 0 with probability `rate`, and the others divided by `1 - rate`.
 
     Args:

@@ -43,7 +43,7 @@ def count_nonzero(x: TensorLike, axis: Axes | None = None, keepdims: bool = Fals
     return total(cast(not_equal(stop_gradient(as_tensor(x)), 0), NAMES["i32"]), axis, keepdims)
 
 
-def searchsorted(x: TensorLike, values: Any, side: str = "left", sorter: Any = None) -> Tensor:
+def searchsorted(x: TensorLike, values: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
     """Returns the insertion positions of values in a sorted vector, as i32.
 
     NaN counts as larger than every number, as in `sort`. One gather for each power of two in the vector's extent.
@@ -113,7 +113,7 @@ def _isin_of_other_sign(element: Tensor, candidates: Tensor, invert: bool) -> Te
     return logical_not(hit) if invert else hit
 
 
-def isin(x: TensorLike, values: Any, invert: bool = False) -> Tensor:
+def isin(x: TensorLike, values: TensorLike, invert: bool = False) -> Tensor:
     """Returns whether each element is among the values, or not among them with `invert`; NaN never is.
 
     Raises:

@@ -19,6 +19,7 @@ from tensorgrad.runtime.conversion import converted
 from tensorgrad.tracing.arrays import borrowed
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, spec
 from tensorgrad.tracing.index_ranges import Note, allowed
+from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import as_array, current_trace, emit
@@ -57,7 +58,7 @@ def normalized_axes(axes: Any, rank: int, what: str) -> list[int]:
     return results
 
 
-def array(x: Any, dtype: object = None) -> Tensor:
+def array(x: TensorLike, dtype: object = None) -> Tensor:
     """Returns a tensor of the given numbers; 64-bit ones are converted to 32 bits, unless `dtype` requests more.
 
     Raises:
@@ -75,7 +76,7 @@ def array(x: Any, dtype: object = None) -> Tensor:
     return Array(np.array(as_array(x, None if dtype is None else as_dtype(dtype))))
 
 
-def from_dlpack(x: Any, *, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: TensorLike, *, copy: bool | None = None) -> Tensor:
     """Returns a tensor of another library's array, over DLPack: a copy, as `array` makes.
 
     With `copy=False` it shares the array's memory, which must not be changed as long as the tensor is in use: ops,
@@ -185,7 +186,7 @@ def empty(*shape_: Any, dtype: object = None) -> Tensor:
     return _filled("empty", 0, shape_, dtype)
 
 
-def full_like(x: Any, value: float, dtype: object = None) -> Tensor:
+def full_like(x: TensorLike, value: float, dtype: object = None) -> Tensor:
     """Returns a tensor of the shape of `x` filled with `value`, of its dtype unless another is given.
 
     Example:
@@ -196,7 +197,7 @@ def full_like(x: Any, value: float, dtype: object = None) -> Tensor:
     return full(tensor.shape, value, tensor.dtype if dtype is None else dtype)
 
 
-def zeros_like(x: Any, dtype: object = None) -> Tensor:
+def zeros_like(x: TensorLike, dtype: object = None) -> Tensor:
     """Returns zeros of the shape of `x`, of its dtype unless another is given.
 
     Example:
@@ -206,7 +207,7 @@ def zeros_like(x: Any, dtype: object = None) -> Tensor:
     return full_like(x, 0, dtype)
 
 
-def ones_like(x: Any, dtype: object = None) -> Tensor:
+def ones_like(x: TensorLike, dtype: object = None) -> Tensor:
     """Returns ones of the shape of `x`, of its dtype unless another is given.
 
     Example:
@@ -216,7 +217,7 @@ def ones_like(x: Any, dtype: object = None) -> Tensor:
     return full_like(x, 1, dtype)
 
 
-def empty_like(x: Any, dtype: object = None) -> Tensor:
+def empty_like(x: TensorLike, dtype: object = None) -> Tensor:
     """Returns zeros of the shape of `x`, like `empty`.
 
     Example:
@@ -268,8 +269,14 @@ def fitted(numbers: NumpyArray, dtype: DType, what: str) -> NumpyArray:
         raise DTypeError(str(error)) from None
 
 
+def _listed(shape: Any) -> list[int]:
+    """Returns extents that are passed one by one, or as one sequence."""
+    nested = len(shape) == 1 and isinstance(shape[0], (tuple, list))
+    return [operator.index(extent) for extent in (shape[0] if nested else shape)]
+
+
 @viewing(in_order=True, reshapes=True)
-def reshape(x: Any, *shape_: Any) -> Tensor:
+def reshape(x: TensorLike, *shape_: Axes) -> Tensor:
     """Returns the same elements in row-major order, in another shape; one extent may be -1.
 
     Raises:
@@ -281,8 +288,7 @@ def reshape(x: Any, *shape_: Any) -> Tensor:
          [3, 4, 5]], dtype=i32)
     """
     tensor = as_tensor(x)
-    sizes = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
-    extents = [operator.index(extent) for extent in sizes]
+    extents = _listed(shape_)
     if extents.count(-1) > 1:
         raise ShapeError(f"reshape: only one extent may be -1, got {tuple(extents)}")
     if -1 in extents:
@@ -296,7 +302,7 @@ def reshape(x: Any, *shape_: Any) -> Tensor:
 
 
 @viewing(in_order=False)
-def transpose(x: Any, *axes: Any) -> Tensor:
+def transpose(x: TensorLike, *axes: Axes | None) -> Tensor:
     """Permutes the axes; reverses them if none are given.
 
     This is NumPy's function: `swapaxes` is PyTorch's `transpose`, which swaps two axes.
@@ -336,7 +342,7 @@ def transpose(x: Any, *axes: Any) -> Tensor:
 
 
 @viewing(in_order=False)
-def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
+def broadcast_to(x: TensorLike, shape_: Sequence[int]) -> Tensor:
     """Broadcasts `x` along new leading axes and along axes of extent 1, to `shape_`.
 
     Raises:
@@ -352,7 +358,7 @@ def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
 
 
 @viewing(in_order=False)
-def expand(x: Any, *shape_: Any) -> Tensor:
+def expand(x: TensorLike, *shape_: Axes) -> Tensor:
     """Broadcasts `x` to a shape in which -1 stands for its own extent, as PyTorch's `expand`; see `broadcast_to`.
 
     Raises:
@@ -364,8 +370,7 @@ def expand(x: Any, *shape_: Any) -> Tensor:
          [2., 2., 2.]], dtype=f32)
     """
     tensor = as_tensor(x)
-    sizes = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
-    extents = [operator.index(extent) for extent in sizes]
+    extents = _listed(shape_)
     new = len(extents) - tensor.ndim
     if new < 0 or any(extent < 0 and (extent < -1 or axis < new) for axis, extent in enumerate(extents)):
         raise ShapeError(
@@ -378,7 +383,7 @@ def expand(x: Any, *shape_: Any) -> Tensor:
 
 
 @viewing(in_order=False)
-def swapaxes(x: Any, first: int, second: int) -> Tensor:
+def swapaxes(x: TensorLike, first: int, second: int) -> Tensor:
     """Swaps two axes.
 
     Example:
@@ -393,7 +398,7 @@ def swapaxes(x: Any, first: int, second: int) -> Tensor:
 
 
 @viewing(in_order=True)
-def expand_dims(x: Any, axis: Any) -> Tensor:
+def expand_dims(x: TensorLike, axis: Axes) -> Tensor:
     """Adds axes of extent 1 at the positions in `axis` of the result.
 
     Example:
@@ -407,7 +412,7 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
     return reshape(tensor, [1 if i in places else next(rest) for i in range(tensor.ndim + count)])
 
 
-def atleast_1d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
+def atleast_1d(*tensors: TensorLike) -> Tensor | tuple[Tensor, ...]:
     """Returns scalars as vectors of one element, all others unchanged: one tensor for one argument, else a tuple.
 
     Example:
@@ -417,7 +422,7 @@ def atleast_1d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     return _with_axes(tensors, lambda shape_: shape_ or (1,))
 
 
-def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
+def atleast_2d(*tensors: TensorLike) -> Tensor | tuple[Tensor, ...]:
     """Returns vectors as `[1, n]`, scalars as `[1, 1]`, others unchanged: one tensor for one argument, else a tuple.
 
     Example:
@@ -427,7 +432,7 @@ def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
     return _with_axes(tensors, lambda shape_: (1,) * (2 - len(shape_)) + shape_)
 
 
-def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
+def atleast_3d(*tensors: TensorLike) -> Tensor | tuple[Tensor, ...]:
     """Returns matrices as `[m, n, 1]`, vectors as `[1, n, 1]`, scalars as `[1, 1, 1]`, and all others unchanged.
 
     One tensor for one argument, else a tuple.
@@ -448,7 +453,7 @@ def _with_axes(
 
 
 @viewing(in_order=True)
-def unsqueeze(x: Any, axis: Any) -> Tensor:
+def unsqueeze(x: TensorLike, axis: Axes) -> Tensor:
     """Adds axes of extent 1, like `expand_dims`; this is PyTorch's name.
 
     Example:
@@ -458,7 +463,7 @@ def unsqueeze(x: Any, axis: Any) -> Tensor:
     return expand_dims(x, axis)
 
 
-def numel(x: Any) -> int:
+def numel(x: TensorLike) -> int:
     """Returns the number of elements, like `x.size`.
 
     Example:
@@ -469,7 +474,7 @@ def numel(x: Any) -> int:
 
 
 @viewing(in_order=True)
-def squeeze(x: Any, axis: Any = None) -> Tensor:
+def squeeze(x: TensorLike, axis: Axes | None = None) -> Tensor:
     """Drops axes of extent 1: those in `axis`, or all.
 
     Raises:
@@ -490,7 +495,7 @@ def squeeze(x: Any, axis: Any = None) -> Tensor:
     return reshape(tensor, [extent for i, extent in enumerate(tensor.shape) if i not in places])
 
 
-def flip(x: Any, axis: Any = None) -> Tensor:
+def flip(x: TensorLike, axis: Axes | None = None) -> Tensor:
     """Reverses the order of the elements along `axis` (all axes by default).
 
     Example:
@@ -577,7 +582,7 @@ def take_rows(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     return emit(index_ops.TakeOp, [x, indices], axis=integer(axis))
 
 
-def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
+def take(x: TensorLike, indices: TensorLike, axis: int = 0) -> Tensor:
     """Returns slices of `x` along `axis` at `indices`, whose axes replace `axis`.
 
     Negative indices count from the end. An index out of range is an error if its value is known; otherwise it reads NaN
@@ -597,7 +602,7 @@ def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
     return take_rows(tensor, counted_from_front(index_tensor, tensor.shape[place], "take"), place)
 
 
-def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
+def take_along_axis(x: TensorLike, indices: TensorLike, axis: int) -> Tensor:
     """Returns elements of `x` along `axis`, at indices for each position; other axes broadcast.
 
     Negative indices count from the end; an index out of range is treated as in `take`.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from typing_extensions import TypeVar  # with defaults, which typing has from Python 3.13 on
 
 from tensorgrad.tracing.declared import Declared
 
@@ -21,3 +22,20 @@ TensorLike: TypeAlias = "SupportsArray | Declared | bool | int | float | Sequenc
 
 Axes: TypeAlias = "int | Sequence[int]"
 """One axis or several; negative ones count from the last."""
+
+First = TypeVar("First", bound=Any, default=Any)
+"""The type of a function's first argument; Any where a checker can't tell, as for a lambda."""
+
+Result = TypeVar("Result", default=Any)
+"""The type of a function's result; Any where a checker can't tell."""
+
+Aux = TypeVar("Aux", default=Any)
+"""The type of what a function returns besides its value."""
+
+Positional: TypeAlias = (
+    Callable[[First], Result]
+    | Callable[[First, Any], Result]
+    | Callable[[First, Any, Any], Result]
+    | Callable[[First, Any, Any, Any], Result]
+)
+"""A function of one to four arguments: from it checkers infer the arguments of a lambda, which `...` leaves unknown."""

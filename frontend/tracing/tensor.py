@@ -175,8 +175,13 @@ class Tensor(Methods):
     __rshift__, __rrshift__ = _operators("bitwise_right_shift")
     __lt__, __gt__ = _operators("less")[0], _operators("greater")[0]
     __le__, __ge__ = _operators("less_equal")[0], _operators("greater_equal")[0]
-    __eq__: Any = _operators("equal")[0]
-    __ne__: Any = _operators("not_equal")[0]
+    if TYPE_CHECKING:  # they compare elements, where `object` says that a bool is the result
+
+        def __eq__(self, other: Any) -> Any: ...
+        def __ne__(self, other: Any) -> Any: ...
+
+    else:
+        __eq__, __ne__ = _operators("equal")[0], _operators("not_equal")[0]
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast, overload
 
 from tensorgrad.errors import ShapeError
+from tensorgrad.tracing.likes import Positional
 
 Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
 
@@ -125,6 +126,14 @@ def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
         return results[1](new)
 
     return [leaf for leaves, _ in parts for leaf in leaves], rebuild
+
+
+@overload
+def tree_map(function: Positional[Any, Any], tree: Any, *rest: Any) -> Any: ...
+
+
+@overload
+def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any: ...
 
 
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec
 
 from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
+from tensorgrad.tracing.likes import Result
 from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Traced
 from tensorgrad.tracing.tracer import (
@@ -24,8 +25,10 @@ from tensorgrad.tracing.tracer import (
 )
 from tensorgrad.transforms.grad import computed
 
+Arguments = ParamSpec("Arguments")
 
-def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def checkpoint(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Returns a function whose derivative keeps only the arguments and results, and recomputes everything else.
 
     The derivative runs the function again before it goes backwards, which trades time for memory (T. Chen et al.,

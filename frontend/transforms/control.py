@@ -20,6 +20,7 @@ from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT
+from tensorgrad.tracing.likes import Result, TensorLike
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Trace
@@ -86,7 +87,9 @@ def scan(
     return computed(f"scan_{_name(body)}", program, [*carry.tensors, *rows.tensors])
 
 
-def cond(predicate: Any, true_function: Callable[..., Any], false_function: Callable[..., Any], *operands: Any) -> Any:
+def cond(
+    predicate: TensorLike, true_function: Callable[..., Result], false_function: Callable[..., Result], *operands: Any
+) -> Result:
     """Applies one of two functions; only the chosen one runs (`tg.where` computes both sides and selects).
 
     Args:
@@ -181,7 +184,9 @@ def while_loop(
     return current
 
 
-def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], state: Any, at_most: int | None = None) -> Any:
+def fori_loop(
+    lower: TensorLike, upper: TensorLike, body: Callable[[Any, Any], Any], state: Any, at_most: int | None = None
+) -> Any:
     """Runs a function on a state for each integer from `lower` to below `upper`, as `jax.lax.fori_loop`.
 
     With bounds that are known it is a `scan`, with all its derivatives; with bounds that are traced a `while_loop`.

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Generic
 
 from xdsl.ir import Block, SSAValue
 
@@ -18,6 +18,7 @@ from tensorgrad.errors import DTypeError, ShapeError, TraceError
 from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
+from tensorgrad.tracing.likes import Result
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Trace
@@ -45,10 +46,10 @@ class _Derivatives(threading.local):
 _derivatives = _Derivatives()
 
 
-class CustomVjp:
+class CustomVjp(Generic[Result]):
     """A function with a custom derivative, as `custom_vjp` returns it."""
 
-    def __init__(self, function: Callable[..., Any], nondiff_argnums: Sequence[int] = ()):
+    def __init__(self, function: Callable[..., Result], nondiff_argnums: Sequence[int] = ()):
         functools.update_wrapper(self, function)
         self._function = function
         self._static = tuple(nondiff_argnums)
@@ -73,7 +74,7 @@ class CustomVjp:
         self._forward, self._backward = forward, backward
 
     @boundary
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> Result:
         """Returns the function's value.
 
         Raises:
@@ -92,7 +93,7 @@ class CustomVjp:
         return _Call(self, arguments, trace, self._function, self._forward, self._backward).emit()
 
 
-def custom_vjp(function: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> CustomVjp:
+def custom_vjp(function: Callable[..., Result], nondiff_argnums: Sequence[int] = ()) -> CustomVjp[Result]:
     """Gives a function a custom derivative, set by `defvjp`.
 
     The value is always the function's. Its derivative is `backward` of the residuals that `forward` returns; higher

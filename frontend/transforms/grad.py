@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, Literal, cast, overload
 
 import numpy as np
 from xdsl.context import Context
@@ -23,6 +23,7 @@ from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, Spec, is_float
 from tensorgrad.tracing.index_ranges import IndexRanges
+from tensorgrad.tracing.likes import Aux, First, Positional
 from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Lifting
@@ -39,6 +40,30 @@ from tensorgrad.tracing.tracer import (
     tracing,
     value_in,
 )
+
+
+@overload
+def value_and_grad(
+    function: Positional[First, Any], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Callable[..., tuple[Tensor, First]]: ...
+
+
+@overload
+def value_and_grad(
+    function: Positional[First, tuple[Any, Aux]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Callable[..., tuple[tuple[Tensor, Aux], First]]: ...
+
+
+@overload
+def value_and_grad(
+    function: Positional[Any, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]: ...
+
+
+@overload
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]: ...
 
 
 def value_and_grad(
@@ -85,6 +110,30 @@ def value_and_grad(
         return differentiate(function, args, kwargs, chosen, isinstance(argnums, int), has_aux)
 
     return call
+
+
+@overload
+def grad(
+    function: Positional[First, Any], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Callable[..., First]: ...
+
+
+@overload
+def grad(
+    function: Positional[First, tuple[Any, Aux]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> Callable[..., tuple[First, Aux]]: ...
+
+
+@overload
+def grad(
+    function: Positional[Any, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]: ...
+
+
+@overload
+def grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]: ...
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:

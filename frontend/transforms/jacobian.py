@@ -19,6 +19,7 @@ from tensorgrad.passes.tensors.grad import cotangents, tangents
 from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
+from tensorgrad.tracing.likes import Positional
 from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Trace
@@ -139,6 +140,24 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> t
     return value, pullback, *aux
 
 
+@overload
+def jacobian(
+    function: Positional[Any, Any],
+    argnums: int | Sequence[int] = 0,
+    mode: Literal["reverse", "forward"] = "reverse",
+    has_aux: bool = False,
+) -> Callable[..., Any]: ...
+
+
+@overload
+def jacobian(
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    mode: Literal["reverse", "forward"] = "reverse",
+    has_aux: bool = False,
+) -> Callable[..., Any]: ...
+
+
 def jacobian(
     function: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -197,6 +216,18 @@ def jacobian(
         return computed(_name("jacobian", function), program, points)
 
     return call
+
+
+@overload
+def hessian(
+    function: Positional[Any, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]: ...
+
+
+@overload
+def hessian(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]: ...
 
 
 def hessian(

@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from xdsl.ir import SSAValue
 
@@ -17,6 +17,7 @@ from tensorgrad.errors import ShapeError, TraceError
 from tensorgrad.passes.tensors.batch import repeated
 from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
+from tensorgrad.tracing.likes import Positional, Result
 from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Trace
@@ -32,6 +33,14 @@ from tensorgrad.tracing.tracer import (
     value_in,
 )
 from tensorgrad.transforms.grad import computed
+
+
+@overload
+def vmap(function: Positional[Any, Result], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Result]: ...
+
+
+@overload
+def vmap(function: Callable[..., Result], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Result]: ...
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:

@@ -160,7 +160,7 @@ def test_derivatives_of_products_of_which_parts_overflow(device: tg.DeviceName) 
     )(x)
     with np.errstate(over="ignore"):
         np.testing.assert_allclose(running, (np.cumsum(products[::-1])[::-1] / wide).astype(np.float32), rtol=1e-5)
-        np.testing.assert_allclose(whole, (products[-1] / wide).astype(np.float32), rtol=1e-5)
+        np.testing.assert_allclose(tg.array(whole), (products[-1] / wide).astype(np.float32), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["cummax", "cummin"])

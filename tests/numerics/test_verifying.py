@@ -292,7 +292,7 @@ def test_the_file_of_a_pass_on_kernels_shows_it_again(
 
 def silent(case: Case, target: Target) -> None:
     """Compiles a case, and its gradient if it has one, with a check after every pass."""
-    pairs = [(case.function, list(case.inputs))]
+    pairs: list[tuple[Callable[..., Any], list[Any]]] = [(case.function, list(case.inputs))]
     if case.derivative:
         inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]
         pairs.append((value_and_grad(mid_graph(case.function), argnums=tuple(float_positions(inputs))), inputs))

@@ -90,3 +90,19 @@ assert_type(report, tg.Report)
 report.losses.mean()
 print(report.loses)  # error: reportAttributeAccessIssue
 device: tg.DeviceName = "wgpu"
+
+
+def scored(weights: dict[str, tg.Tensor], x: tg.Tensor) -> tuple[tg.Tensor, int]:
+    """A scalar and what else was computed."""
+    return tg.sum(x @ weights["w"]), 3
+
+
+assert_type(tg.grad(loss)(model, x), Model)
+assert_type(tg.value_and_grad(loss)(model, x), tuple[tg.Tensor, Model])
+assert_type(tg.grad(scored, has_aux=True)({"w": x}, x), tuple[dict[str, tg.Tensor], int])
+assert_type(tg.vmap(tg.sum)(x), tg.Tensor)
+assert_type(tg.checkpoint(loss)(model, x), tg.Tensor)
+assert_type(tg.cond(True, lambda: x, lambda: -x), tg.Tensor)
+tg.checkpoint(loss)(model)  # error: reportCallIssue
+tg.sum({"a": x})  # error: reportArgumentType
+tg.reshape(x, "6")  # error: reportArgumentType

@@ -32,6 +32,7 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
+from tensorgrad.tracing.likes import Result
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, refuse_inside_trace
@@ -222,7 +223,6 @@ def device_of_results(recipe: Recipe) -> EagerDevice | None:
 
 
 Key = TypeVar("Key", bound=Hashable)
-Result = TypeVar("Result")
 
 
 class Specializations(Held, Generic[Key]):

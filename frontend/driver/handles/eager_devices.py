@@ -24,6 +24,7 @@ from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.runtime.backend import Executable, OutputHandle, array_of
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.tracing.dtypes import DType, as_dtype
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import as_array, current_trace
 
@@ -100,7 +101,9 @@ def _called(executable: Executable, inputs: Mapping[str, NumpyArray], outputs: S
     return [results[name] for name in outputs]
 
 
-def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, requires_grad: bool = False) -> Tensor:
+def tensor(
+    x: TensorLike, dtype: object = None, *, device: DeviceName | None = None, requires_grad: bool = False
+) -> Tensor:
     """Returns a tensor that lives on a device: ops on it are recorded, and computed once a value is read.
 
     It supports gradients, `x.backward()`, and in-place changes, `x += 1`. Inside a trace it is a constant, as `array`

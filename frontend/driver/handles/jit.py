@@ -7,7 +7,7 @@ import inspect
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from tensorgrad.runtime.tracebacks import trim
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.grad_mode import is_grad_enabled
+from tensorgrad.tracing.likes import Positional, Result
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
@@ -40,7 +41,6 @@ from tensorgrad.transforms.grad import Computation
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
 
-Result = TypeVar("Result")
 Key: TypeAlias = tuple[Hashable, ...]
 
 TAKEN = frozenset(dtype for dtype in ELEMENT_TYPES if dtype.itemsize < 8)
@@ -275,6 +275,18 @@ def _signature(function: Callable[..., Any], named: Mapping[str, Sequence[str]])
         if name in named["static"]:
             raise OptionError(f"jit: argument {name!r} is static, which has no memory to donate")
     return signature
+
+
+@overload
+def jit(
+    function: Positional[Any, Result],
+    *,
+    static: str | Sequence[str] = (),
+    donate: str | Sequence[str] = (),
+    device: DeviceName = "auto",
+    precision: Precision = "f32",
+    on_device_lost: OnDeviceLost = "raise",
+) -> Jitted[Result]: ...
 
 
 @overload

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from tensorgrad.driver.handles.model_functions import ModelFunctions
 from tensorgrad.driver.handles.profiling import StepProfile
 from tensorgrad.driver.handles.summary import table
 from tensorgrad.driver.handles.training_state import TrainingState
-from tensorgrad.driver.handles.with_diagnosis import Result, WithDiagnosis
+from tensorgrad.driver.handles.with_diagnosis import WithDiagnosis
 from tensorgrad.driver.handles.with_state import WithState
 from tensorgrad.driver.precision import Precision, check_device, checked_precision
 from tensorgrad.driver.stepping.distribution import refuse_to_save
@@ -55,6 +55,7 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
+from tensorgrad.tracing.likes import Positional, Result
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import check_function, function_name, refuse_inside_trace
@@ -420,6 +421,24 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         kept, new, dropped = training._state.take(self._state, PARTS if is_same else ("model",))
         log.info("replace_model: %d kept; new: %s; dropped: %s", len(kept), ", ".join(new), ", ".join(dropped))
         return training
+
+    @overload
+    def attach(
+        self,
+        forward: Positional[Any, Given],
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        precision: Precision | None = None,
+    ) -> Inference[Given]: ...
+
+    @overload
+    def attach(
+        self,
+        forward: Callable[..., Given],
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        precision: Precision | None = None,
+    ) -> Inference[Given]: ...
 
     def attach(
         self,

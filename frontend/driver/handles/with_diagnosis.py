@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from tensorgrad.checks.blame import Blame
 from tensorgrad.checks.inspection import Inspected
 from tensorgrad.driver.handles.diagnosis import Diagnosis
-
-Result = TypeVar("Result")
+from tensorgrad.tracing.likes import Result
 
 
 class WithDiagnosis(Generic[Result]):

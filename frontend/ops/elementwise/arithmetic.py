@@ -24,6 +24,7 @@ from tensorgrad.ops.promotion import (
 from tensorgrad.ops.recorded import recorded_operator, recorded_whole
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
+from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
@@ -52,7 +53,7 @@ def _compare(what: str, predicate: str, x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def add(x: Any, y: Any) -> Tensor:
+def add(x: TensorLike, y: TensorLike) -> Tensor:
     """`x + y`.
 
     Example:
@@ -64,7 +65,7 @@ def add(x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def subtract(x: Any, y: Any) -> Tensor:
+def subtract(x: TensorLike, y: TensorLike) -> Tensor:
     """`x - y`.
 
     Example:
@@ -76,7 +77,7 @@ def subtract(x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def multiply(x: Any, y: Any) -> Tensor:
+def multiply(x: TensorLike, y: TensorLike) -> Tensor:
     """`x * y`.
 
     Example:
@@ -88,7 +89,7 @@ def multiply(x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def divide(x: Any, y: Any) -> Tensor:
+def divide(x: TensorLike, y: TensorLike) -> Tensor:
     """`x / y` as floats; integers divide as f32.
 
     Example:
@@ -102,7 +103,7 @@ def divide(x: Any, y: Any) -> Tensor:
 
 
 @recorded_whole
-def power(x: Any, y: Any) -> Tensor:
+def power(x: TensorLike, y: TensorLike) -> Tensor:
     """`x` to the power of `y`, as C's pow. A constant integral exponent from -16 to 16 uses multiplications.
 
     Integers wrap, and a non-constant integer exponent costs one product for each of its bits; a negative one gives 0,
@@ -178,7 +179,7 @@ def _extreme(what: str, kind: type[TensorOp], of_truths: type[TensorOp], x: Any,
 
 
 @recorded_operator
-def maximum(x: Any, y: Any) -> Tensor:
+def maximum(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the larger of two elements; NaN if either is NaN. Equal elements share the derivative by halves.
 
     If one is NaN, each gets the whole derivative, as in PyTorch. False is smaller than True.
@@ -191,7 +192,7 @@ def maximum(x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def minimum(x: Any, y: Any) -> Tensor:
+def minimum(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the smaller of two elements; NaN if either is NaN. Equal elements share the derivative by halves.
 
     If one is NaN, each gets the whole derivative, as in PyTorch. False is smaller than True.
@@ -207,7 +208,7 @@ def _truths(what: str, x: Any, y: Any) -> list[Tensor]:
     return common(what, cast(x, NAMES["bool"]), cast(y, NAMES["bool"]))
 
 
-def logical_and(x: Any, y: Any) -> Tensor:
+def logical_and(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns whether both elements are true; a number is true if it is nonzero, so NaN is true.
 
     Example:
@@ -217,7 +218,7 @@ def logical_and(x: Any, y: Any) -> Tensor:
     return emit(arithmetic.AndOp, _truths("logical_and", x, y))
 
 
-def logical_or(x: Any, y: Any) -> Tensor:
+def logical_or(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns whether either element is true; a number is true if it is nonzero, so NaN is true.
 
     Example:
@@ -227,7 +228,7 @@ def logical_or(x: Any, y: Any) -> Tensor:
     return emit(arithmetic.OrOp, _truths("logical_or", x, y))
 
 
-def logical_not(x: Any) -> Tensor:
+def logical_not(x: TensorLike) -> Tensor:
     """Returns whether an element is false; a number is false if it is 0.
 
     Example:
@@ -238,7 +239,7 @@ def logical_not(x: Any) -> Tensor:
 
 
 @recorded_operator
-def equal(x: Any, y: Any) -> Tensor:
+def equal(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns whether elements are equal.
 
     Example:
@@ -249,7 +250,7 @@ def equal(x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def not_equal(x: Any, y: Any) -> Tensor:
+def not_equal(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns whether elements differ; NaN differs from everything.
 
     Example:
@@ -260,7 +261,7 @@ def not_equal(x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def less(x: Any, y: Any) -> Tensor:
+def less(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns whether `x < y`.
 
     Example:
@@ -271,7 +272,7 @@ def less(x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def less_equal(x: Any, y: Any) -> Tensor:
+def less_equal(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns whether `x <= y`.
 
     Example:
@@ -282,7 +283,7 @@ def less_equal(x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def greater(x: Any, y: Any) -> Tensor:
+def greater(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns whether `x > y`.
 
     Example:
@@ -293,7 +294,7 @@ def greater(x: Any, y: Any) -> Tensor:
 
 
 @recorded_operator
-def greater_equal(x: Any, y: Any) -> Tensor:
+def greater_equal(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns whether `x >= y`.
 
     Example:
@@ -303,7 +304,7 @@ def greater_equal(x: Any, y: Any) -> Tensor:
     return _compare("greater_equal", "ge", x, y)
 
 
-def where(condition: Any, x: Any, y: Any) -> Tensor:
+def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
     """Selects each element from `x` where `condition` is true, else from `y`.
 
     Both sides are computed; the derivative selects cotangents, so `where(x > 0, sqrt(x), 0)` has derivative NaN at
@@ -326,7 +327,7 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
     return emit(arithmetic.SelectOp, [broadcast_to(part, extents) for part in (test, left, right)])
 
 
-def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
+def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """`x` with `value` where `mask` is true: `where(mask, value, x)`, in `x`'s shape and dtype.
 
     Args:
@@ -349,7 +350,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
 
 
 @recorded_whole
-def negative(x: Any) -> Tensor:
+def negative(x: TensorLike) -> Tensor:
     """`-x`.
 
     Example:
@@ -360,7 +361,7 @@ def negative(x: Any) -> Tensor:
 
 
 @recorded_whole
-def abs(x: Any) -> Tensor:
+def abs(x: TensorLike) -> Tensor:
     """`|x|`; its derivative at 0 is 0.
 
     Example:
@@ -370,7 +371,7 @@ def abs(x: Any) -> Tensor:
     return _unary(arithmetic.AbsOp, x, floats=False)
 
 
-def copysign(x: Any, y: Any) -> Tensor:
+def copysign(x: TensorLike, y: TensorLike) -> Tensor:
     """`|x|` with the sign of `y`, zeros and NaN included, as floats; the derivatives at `x = 0` and by `y` are 0.
 
     Raises:
@@ -388,7 +389,7 @@ def copysign(x: Any, y: Any) -> Tensor:
 
 
 @recorded_whole
-def square(x: Any) -> Tensor:
+def square(x: TensorLike) -> Tensor:
     """`x * x`.
 
     Example:
@@ -424,7 +425,7 @@ def stop_gradient(x: Any) -> Any:
     return trees.tree_map(lambda leaf: _unary(arithmetic.StopGradientOp, leaf, floats=False), x)
 
 
-def astype(x: Any, dtype: object) -> Tensor:
+def astype(x: TensorLike, dtype: object) -> Tensor:
     """`x` with elements of `dtype`; see `cast`.
 
     Example:
@@ -441,7 +442,7 @@ def _same(what: str, kind: type[TensorOp], x: Any, y: Any, allowed: Callable[[st
     return emit(kind, [left, right])
 
 
-def sign(x: Any) -> Tensor:
+def sign(x: TensorLike) -> Tensor:
     """-1, 0 or 1 in `x`'s dtype, NaN for NaN; without derivative.
 
     Raises:
@@ -460,7 +461,7 @@ def sign(x: Any) -> Tensor:
     return where(greater(tensor, 0), one, below)
 
 
-def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """`x` clamped between `min` and `max`, each of which may be None, a number or a tensor; NaN stays NaN.
 
     If `min` is above `max`, the result is `max`. The derivative is as in PyTorch: within the bounds, inclusive, it
@@ -495,7 +496,7 @@ def _with_slopes_of_clip(x: Tensor, low: Any, high: Any, held: Tensor) -> Tensor
     return where(bounds[0] if len(bounds) == 1 else logical_and(*bounds), x, result)
 
 
-def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
+def clamp(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """`x` between `min` and `max`, like `clip`; this is PyTorch's name.
 
     Example:
@@ -505,7 +506,7 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
     return clip(x, min, max)
 
 
-def lerp(x: Any, y: Any, weight: Any) -> Tensor:
+def lerp(x: TensorLike, y: TensorLike, weight: TensorLike) -> Tensor:
     """`x + weight * (y - x)` as floats, computed from the nearer end, so that weight 1 gives exactly `y`.
 
     Example:
@@ -518,7 +519,7 @@ def lerp(x: Any, y: Any, weight: Any) -> Tensor:
     return where(less(share, 0.5), near, end - multiply(subtract(1.0, share), step))
 
 
-def floor_divide(x: Any, y: Any) -> Tensor:
+def floor_divide(x: TensorLike, y: TensorLike) -> Tensor:
     """`x // y` as in Python, rounded down; integer division by 0 gives 0. Without derivative.
 
     Raises:
@@ -532,7 +533,7 @@ def floor_divide(x: Any, y: Any) -> Tensor:
     return _same("floor_divide", arithmetic.FloorDivideOp, x, y, lambda kind: kind in "fiu", "numbers")
 
 
-def remainder(x: Any, y: Any) -> Tensor:
+def remainder(x: TensorLike, y: TensorLike) -> Tensor:
     """`x % y` as in Python, with the sign of `y`; modulo 0 integers give 0, floats NaN.
 
     Raises:
@@ -550,7 +551,7 @@ def _bits(what: str, kind: type[TensorOp], x: Any, y: Any) -> Tensor:
     return _same(what, kind, x, y, lambda kind: kind in "iub", "integers or bool")
 
 
-def bitwise_and(x: Any, y: Any) -> Tensor:
+def bitwise_and(x: TensorLike, y: TensorLike) -> Tensor:
     """Bitwise and of integers, logical and of booleans.
 
     Raises:
@@ -563,7 +564,7 @@ def bitwise_and(x: Any, y: Any) -> Tensor:
     return _bits("bitwise_and", arithmetic.AndOp, x, y)
 
 
-def bitwise_or(x: Any, y: Any) -> Tensor:
+def bitwise_or(x: TensorLike, y: TensorLike) -> Tensor:
     """Bitwise or of integers, logical or of booleans.
 
     Raises:
@@ -576,7 +577,7 @@ def bitwise_or(x: Any, y: Any) -> Tensor:
     return _bits("bitwise_or", arithmetic.OrOp, x, y)
 
 
-def bitwise_xor(x: Any, y: Any) -> Tensor:
+def bitwise_xor(x: TensorLike, y: TensorLike) -> Tensor:
     """Bitwise exclusive or of integers, logical of booleans.
 
     Raises:
@@ -589,7 +590,7 @@ def bitwise_xor(x: Any, y: Any) -> Tensor:
     return _bits("bitwise_xor", arithmetic.XorOp, x, y)
 
 
-def bitwise_invert(x: Any) -> Tensor:
+def bitwise_invert(x: TensorLike) -> Tensor:
     """Inverts every bit of integers; negates booleans.
 
     Raises:
@@ -605,7 +606,7 @@ def bitwise_invert(x: Any) -> Tensor:
     return emit(arithmetic.NotOp, [tensor])
 
 
-def bitwise_left_shift(x: Any, y: Any) -> Tensor:
+def bitwise_left_shift(x: TensorLike, y: TensorLike) -> Tensor:
     """`x << y` on integers; a negative amount, or one of at least the bit width, gives 0.
 
     Raises:
@@ -618,7 +619,7 @@ def bitwise_left_shift(x: Any, y: Any) -> Tensor:
     return _same("bitwise_left_shift", arithmetic.ShiftLeftOp, x, y, lambda kind: kind in "iu", "integers")
 
 
-def bitwise_right_shift(x: Any, y: Any) -> Tensor:
+def bitwise_right_shift(x: TensorLike, y: TensorLike) -> Tensor:
     """`x >> y` on integers, preserving the sign.
 
     A negative amount, or one of at least the bit width, gives 0, or -1 for a negative `x`.
@@ -633,7 +634,7 @@ def bitwise_right_shift(x: Any, y: Any) -> Tensor:
     return _same("bitwise_right_shift", arithmetic.ShiftRightOp, x, y, lambda kind: kind in "iu", "integers")
 
 
-def logical_xor(x: Any, y: Any) -> Tensor:
+def logical_xor(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns whether exactly one of two elements is true; a number is true if it is nonzero, so NaN is true.
 
     Example:

@@ -230,7 +230,7 @@ def _ignoring_nan(x: Tensor, y: Tensor, choose: Callable[[Any, Any], Tensor]) ->
     return where(isnan(x), y, where(isnan(y), x, choose(where(isnan(x), 0, x), where(isnan(y), 0, y))))
 
 
-def heaviside(x: TensorLike, values: Any) -> Tensor:
+def heaviside(x: TensorLike, values: TensorLike) -> Tensor:
     """Returns 0 where `x` is negative, 1 where it is positive, `values` where it is 0, NaN where it is NaN.
 
     Without derivative with respect to `x`.

@@ -173,7 +173,7 @@ def _tall(x: Tensor) -> Tensor:
     return transposed(x) if x.shape[-2] < x.shape[-1] else x
 
 
-def pinv(x: TensorLike, /, *, rtol: Any = None) -> Tensor:
+def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
     """Returns the Moore-Penrose pseudoinverses of matrices.
 
     Derivatives of any order are exact if nearby matrices have the same rank, even if singular values are equal.
@@ -207,7 +207,7 @@ def _cutoff(matrices: Tensor, rtol: Any) -> Tensor:
     return broadcast_to(cast(as_tensor(rtol), matrices.dtype), matrices.shape[:-2])
 
 
-def matrix_rank(x: TensorLike, /, *, rtol: Any = None) -> Tensor:
+def matrix_rank(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
     """Returns the number of singular values of each matrix that exceed a cutoff, as i32.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops import reduce
@@ -17,7 +16,7 @@ from tensorgrad.tracing.tensor import Tensor
 MATRIX_NORMS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 
 
-def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+def matrix_norm(x: TensorLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Tensor:
     """Returns matrix norms.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tensorgrad.errors import ShapeError
 from tensorgrad.ops import contract, joining, reduce
@@ -189,7 +188,7 @@ def diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
     return joining.diagonal(x, offset, -2, -1)
 
 
-def trace(x: TensorLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+def trace(x: TensorLike, /, *, offset: int = 0, dtype: object = None) -> Tensor:
     """Returns the sums of the diagonals of matrices.
 
     Args:
