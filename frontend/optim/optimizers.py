@@ -310,9 +310,9 @@ def rmsprop(
     Example:
         >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
         >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
-        >>> tg.optim.Stepper([x], tg.optim.rmsprop(0.5)).step()
+        >>> tg.optim.Stepper([x], tg.optim.rmsprop(0.05)).step()
         >>> x.detach()
-        Array([-4.0000005, -6.999999 ], dtype=f32, device='numpy')
+        Array([ 0.5, -2.5], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -344,10 +344,10 @@ def scale_by_rmsprop(
     Example:
         >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
         >>> x.grad = tg.tensor([3.0, 0.5], device="numpy")
-        >>> chain = tg.optim.chain(tg.optim.scale_by_rmsprop(), tg.optim.scale_by_learning_rate(0.5))
+        >>> chain = tg.optim.chain(tg.optim.scale_by_rmsprop(), tg.optim.scale_by_learning_rate(0.05))
         >>> tg.optim.Stepper([x], chain).step()
         >>> x.detach()
-        Array([-4.0000005, -6.999999 ], dtype=f32, device='numpy')
+        Array([ 0.5, -2.5], dtype=f32, device='numpy')
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:

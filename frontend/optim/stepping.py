@@ -322,9 +322,9 @@ class RMSprop(_Named):
     Example:
         >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
         >>> (x * x).sum().backward()
-        >>> tg.optim.RMSprop([x], lr=0.1).step()
+        >>> tg.optim.RMSprop([x], lr=0.01).step()
         >>> x.detach()
-        Array([ 5.9604645e-08, -1.0000000e+00], dtype=f32, device='numpy')
+        Array([ 0.9, -1.9], dtype=f32, device='numpy')
     """
 
     _rule = staticmethod(rmsprop)
