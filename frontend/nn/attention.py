@@ -121,7 +121,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     dropout: float = 0.0,
-    dropout_key: TensorLike | None = None,
+    dropout_key: tg.random.Key | None = None,
 ) -> Tensor:
     """`softmax(query @ key.T * scale) @ value`, for each head.
 
@@ -178,7 +178,7 @@ def scaled_dot_product_attention(
         allowed = causal if allowed is None else tg.logical_and(allowed, causal)
     # With a mask of floats nothing is excluded, but a row of -inf has weights 0.
     weights = tg.softmax(scores, -1, where=True if allowed is None and mask is not None else allowed)
-    if dropout:
+    if dropout and dropout_key is not None:
         weights = tg.random.dropout(dropout_key, weights, dropout)
     weights = tg.reshape(weights, [*lead, kv_heads, groups * queries, keys])
     return tg.reshape(weights @ v, [*lead, heads, queries, v.shape[-1]])

@@ -104,7 +104,7 @@ ERRORS: list[tuple[type[tg.errors.UserError], str, Callable[[], Any]]] = [
         "pad: widths -1 and -2 crop more than axis 0 of (2, 4, 8) has",
         lambda: tg.pad(X, [(-1, -2), (0, 0), (0, 0)]),
     ),
-    (tg.errors.ShapeError, "pad: widths must be integers, got 1.5", lambda: tg.pad(X, 1.5)),
+    (tg.errors.ShapeError, "pad: widths must be integers, got 1.5", lambda: untyped.pad(X, 1.5)),
     (
         tg.errors.ShapeError,
         "unfold: windows of 9, 1 apart, do not fit axis 2 of (2, 4, 8); both numbers are at least 1",
