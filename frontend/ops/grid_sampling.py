@@ -142,10 +142,6 @@ def grid_sample(
     M. Jaderberg et al., Spatial Transformer Networks, 2015. It is differentiable with respect to the images and, unless
     the mode is `nearest`, the grid.
 
-    >>> image = tg.reshape(tg.arange(4.0), (1, 1, 2, 2))
-    >>> tg.grid_sample(image, np.zeros((1, 1, 1, 2))).numpy()
-    array([[[[1.5]]]], dtype=float32)
-
     Args:
         x: `[batch, channels, spatial...]`, floats.
         grid: `[batch, *positions, axes]`: coordinates from -1 to 1 along each spatial axis, the last axis first.
@@ -160,6 +156,11 @@ def grid_sample(
     Raises:
         ShapeError: The batches, or the axes of the image and the last extent of the grid, differ.
         OptionError: There is no such mode.
+
+    Example:
+        >>> image = tg.reshape(tg.arange(4.0), (1, 1, 2, 2))
+        >>> tg.grid_sample(image, np.zeros((1, 1, 1, 2)))
+        Array([[[[1.5]]]], dtype=f32)
     """
     images, points = as_tensor(x), as_tensor(grid)
     count, kind = images.ndim - 2, mode.removeprefix("bi") if isinstance(mode, str) else mode

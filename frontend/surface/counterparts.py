@@ -146,6 +146,7 @@ glu                  -                    F.glu                        jax.nn.gl
 grad                 -                    torch.func.grad              jax.grad
 greater              np.greater           torch.gt,torch.greater       jnp
 greater_equal        np.greater_equal     torch.ge,torch.greater_equal jnp
+grid_sample          -                    F.grid_sample                -
 group_norm           -                    F.group_norm                 -
 gumbel_softmax       -                    F.gumbel_softmax             -
 hard_sigmoid         -                    F.hardsigmoid                jax.nn.hard_sigmoid

@@ -31,7 +31,7 @@ def factors(results: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def differences(
-    module: torch.nn.Module, args: Any, kwargs: dict[str, Any] | None = None, device: str = "numpy"
+    module: torch.nn.Module, args: Any, kwargs: dict[str, Any] | None = None, device: tg.DeviceName = "numpy"
 ) -> dict[str, float]:
     """Returns the largest difference of each result, gradient and buffer, relative to the largest element or 1."""
     kwargs = kwargs or {}
@@ -65,7 +65,7 @@ def differences(
     return worst
 
 
-def _tensor(leaf: Any, device: str) -> Any:
+def _tensor(leaf: Any, device: tg.DeviceName) -> Any:
     if not isinstance(leaf, torch.Tensor):
         return leaf
     array = leaf.detach().numpy()

@@ -13,7 +13,13 @@ from tensorgrad.surface.calls import publish
 
 
 def supported() -> dict[str, tuple[str, ...]]:
-    """Returns the names of PyTorch's ops that `tg.from_torch` knows, by family."""
+    """Returns the names of PyTorch's ops that `tg.from_torch` knows, by family.
+
+    Example:
+        >>> from tensorgrad.importers import torch as importer
+        >>> [name for names in importer.supported().values() for name in names if "grid" in name]
+        ['aten.affine_grid_generator', 'aten.grid_sampler', 'aten.grid_sampler_2d', 'aten.grid_sampler_3d']
+    """
     return {
         (family.__doc__ or "").partition("\n")[0].rstrip("."): tuple(
             sorted(name for name, rule in RULES.items() if rule.function.__module__ == family.__name__)

@@ -69,7 +69,10 @@ def _part(value: Any, name: str) -> Any:
 
 
 def _as_pair(x: Any) -> Pair:
-    return x if isinstance(x, Pair) else Pair(x, tg.zeros_like(x) if isinstance(x, Tensor) else 0.0)
+    if isinstance(x, Pair):
+        return x
+    real = x if isinstance(x, Tensor) else tg.full((), x)
+    return Pair(real, tg.zeros_like(real))
 
 
 def _mul(self: Any, other: Any) -> Pair:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
+import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, InputError, OptionError
 from tensorgrad.importers.torch.evaluation import Evaluation, constant
 from tensorgrad.importers.torch.exporting import Exporter, Graph
@@ -26,13 +27,25 @@ from tensorgrad.tracing.tracer import as_array, current_trace
 class Part(Module):
     """A part of an imported module: its parameters, buffers and parts, under PyTorch's names."""
 
+    if TYPE_CHECKING:  # what they are is known when the module is
 
-class TorchModule(Module):
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class TorchModule(Part):
     """A PyTorch module as a module here: made by `tg.from_torch`.
 
     It has PyTorch's tree of names: `model.layers[0]` there is `getattr(model.layers, "0")` here, and the paths of
     parameters, `layers.0.weight`, are the same. Call it with arguments like the example's; tensors may have other
     shapes, for which the module is exported anew.
+
+    Example:
+        >>> import torch
+        >>> tg.from_torch(torch.nn.Sequential(torch.nn.Linear(3, 2)), torch.ones(1, 3))
+        TorchModule: 8 parameters
+          0: Part (8)
+            weight: f32[2, 3]
+            bias: f32[2]
     """
 
     key_argument = "key"
@@ -155,7 +168,7 @@ def _parameter(parameter: torch.nn.Parameter) -> Parameter:
 
 
 def _initial(leaf: Parameter | Buffer) -> np.ndarray[Any, Any]:
-    return np.asarray(leaf.initializer(None, leaf.shape, leaf.dtype))
+    return np.asarray(leaf.initializer(tg.random.key(0), leaf.shape, leaf.dtype))
 
 
 def _input(number: int, value: Any, example: Any) -> Any:
@@ -205,6 +218,12 @@ def from_torch(module: torch.nn.Module, *example: Any, **keywords: Any) -> Torch
         OptionError: `torch.export` refuses the module, such as for control flow that depends on values; or its ops or
             dtypes are unsupported: the error names the op, its module and the author's line.
         DTypeError: A 64-bit integer doesn't fit 32 bits.
+
+    Example:
+        >>> import torch
+        >>> model = tg.from_torch(torch.nn.Linear(3, 2), torch.ones(1, 3))
+        >>> list(model.named_parameters()), model(np.zeros((5, 3))).shape
+        (['weight', 'bias'], (5, 2))
     """
     if not isinstance(module, torch.nn.Module):
         raise ArgumentError(

@@ -57,8 +57,8 @@ def _conv_transpose(
 ) -> Tensor:
     x, alone = _batched(input, weight.ndim)
     count = weight.ndim - 2
-    sizes = [_each(sizes, count) for sizes in (stride, padding, output_padding, dilation)]
-    result = tg.conv_transpose(x, weight, bias, *sizes, groups)
+    steps, pads, more, holes = (_each(sizes, count) for sizes in (stride, padding, output_padding, dilation))
+    result = tg.conv_transpose(x, weight, bias, steps, pads, more, holes, groups)
     return result[0] if alone else result
 
 
@@ -115,7 +115,7 @@ def _max_pool_with_indices(
     ceil_mode: bool = False,
 ) -> Any:
     x, count, size, steps = _pooled(call, self, kernel_size, stride)
-    results = tg.max_pool(x, size, steps, _each(padding, count), _each(dilation, count), ceil_mode, True)
+    results = tg.max_pool(x, size, steps, _each(padding, count), _each(dilation, count), ceil_mode, return_indices=True)
     return tuple(tg.reshape(part, tuple(out.shape)) for part, out in zip(results, call.outputs, strict=True))
 
 
@@ -148,7 +148,7 @@ def _adaptive_avg_pool(self: Tensor, output_size: Any, call: Call) -> Tensor:
 def _adaptive_max_pool(self: Tensor, output_size: Any, call: Call) -> Any:
     count = int(next(c for c in call.name if c.isdigit()))
     x, _ = _batched(self, count + 2)
-    results = tg.adaptive_max_pool(x, tuple(output_size), True)
+    results = tg.adaptive_max_pool(x, tuple(output_size), return_indices=True)
     return tuple(tg.reshape(part, tuple(out.shape)) for part, out in zip(results, call.outputs, strict=True))
 
 
