@@ -75,6 +75,7 @@ test-web: $(TEST_READY) web adapter ## Check the runtime for browsers, and try p
 
 nightly: $(TEST_READY) web adapter ## Run what is too slow for every change, with many more random examples (SLICE=2/4: a quarter)
 	@sh tools/ensure_browser.sh
+	$(INSTALL) --editable '.[test,models]'
 	$(PYTEST) -n $(JOBS) -m nightly --hypothesis-profile=nightly $(if $(SLICE),--slice $(SLICE)) $(PYTEST_ARGS)
 
 bench: $(VENV_READY) adapter ## Time training steps and kernels beside other libraries (WHAT=all, mlp, gpt, kernels, ...)

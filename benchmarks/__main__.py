@@ -8,7 +8,8 @@ PyTorch; `blame` times the search for a planted NaN; `pages` compares steps in a
 software adapter; `eager` compares an eager training step with the compiled one and with PyTorch's; `distributed`
 compares a step of two processes with that of one; `attention` compares tiled native attention with composed attention;
 `calls` times calls of compiled functions by how parameters are passed and how many there are; `edits` times first
-losses after an edit of a program, with the caches of the run before.
+losses after an edit of a program, with the caches of the run before; `imported` compares training steps of PyTorch
+modules that `tg.from_torch` imported with PyTorch's own.
 `all` runs all of these.
 
 `smollm2`, which `all` omits, is a training step of 135 million parameters, by default on the CPU; it takes 6 GB and
@@ -61,6 +62,7 @@ OTHERS = (
     "attention",
     "calls",
     "edits",
+    "imported",
 )
 """The benchmarks other than training steps."""
 
@@ -145,6 +147,11 @@ def main(arguments: list[str] | None = None) -> None:
         elif what == "edits":
             device = "cpu" if options.device == "all" else options.device
             edits.report(device, min(options.rounds, 3), options.out / "edits.json")
+        elif what == "imported":
+            from benchmarks import imported
+
+            device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
+            imported.report_imported(device, options.rounds, options.seconds / 4, options.out)
         elif what == "calls":
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
             calls.report(device, options.rounds, options.out / "calls.json")

