@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._higher_order_ops.scan import scan
+from torch.utils.checkpoint import checkpoint
 
 
 class Function(nn.Module):
@@ -553,7 +555,7 @@ def normalization() -> Cases:
 
 
 class Branches(nn.Module):
-    """A conditional, and a region with another precision."""
+    """A conditional, a loop, a region with another precision, and one that is computed again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -562,7 +564,13 @@ class Branches(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", enabled=False):
             y = self.layer(x)
-        return torch.cond(y.sum() > 0, lambda y: self.layer(y), lambda y: y * 2, (y,))
+        y = checkpoint(lambda y: torch.tanh(self.layer(y)), y, use_reentrant=False)
+        last, rows = scan(self.step, torch.zeros_like(x[0]), x)
+        return torch.cond(y.sum() > 0, lambda y: self.layer(y), lambda y: y * 2, (y + last + rows,))
+
+    def step(self, state: torch.Tensor, row: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        new = torch.tanh(self.layer(state) + row)
+        return new, new * 2
 
 
 def recurrent() -> Cases:

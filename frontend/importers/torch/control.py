@@ -1,4 +1,4 @@
-"""Control flow: conditionals, loops, and regions with settings of their own."""
+"""Control flow: conditionals and loops. Regions with settings of their own are dissolved before."""
 
 from __future__ import annotations
 
@@ -30,19 +30,3 @@ def _scan(graph: Any, init: Sequence[Tensor], xs: Sequence[Tensor], additional: 
 
     last, rows = tg.scan(body, tuple(init), tuple(xs))
     return [*last, *rows]
-
-
-@rule("higher_order.wrap_with_autocast")
-def _autocast(device: Any, dtype: Any, enabled: Any, cache: Any, graph: Any, *operands: Any, call: Call) -> Any:
-    return call.run(graph, operands)
-
-
-@rule("higher_order.wrap_with_set_grad_enabled")
-def _grad_mode(enabled: bool, graph: Any, *operands: Any, call: Call) -> Any:
-    results = call.run(graph, operands)
-    return results if enabled else [tg.stop_gradient(x) if isinstance(x, Tensor) else x for x in results]
-
-
-@rule("higher_order.tag_activation_checkpoint")
-def _checkpoint(graph: Any, *operands: Any, call: Call) -> Any:
-    return tg.checkpoint(lambda *values: tuple(call.run(graph, values)))(*operands)
