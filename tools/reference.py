@@ -31,6 +31,7 @@ RESULTS = {
     "tensorgrad.driver.storage.checkpoints": {"Loaded"},
     "tensorgrad.nn.pytorch": {"Converted"},
     "tensorgrad.nn.state": {"State"},
+    "tensorgrad.nn.weight_files": {"WeightFiles"},
     "tensorgrad.nn.weights": {"Initialized", "Weight", "Held"},
     "tensorgrad.ops.linalg.decompositions": {"Eigh", "Qr", "Svd"},
     "tensorgrad.ops.linalg.systems": {"Slogdet"},

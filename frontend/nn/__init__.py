@@ -120,6 +120,7 @@ from tensorgrad.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from tensorgrad.nn.weight_files import read_weights
 from tensorgrad.surface.calls import publish
 
 __all__ = [
@@ -232,6 +233,7 @@ __all__ = [
     "inference",
     "merge_heads",
     "param",
+    "read_weights",
     "rotary_embedding",
     "scaled_dot_product_attention",
     "split_heads",

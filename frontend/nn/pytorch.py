@@ -122,6 +122,7 @@ def from_torch(
     names: Mapping[str, str] | None = None,
     ignore: str | Sequence[str] = (),
     strict: bool = True,
+    conv1d: str | Sequence[str] = (),
 ) -> Converted:
     """Returns a model's parameters and buffers from PyTorch's `state_dict()` of the same; see `tensorgrad.nn.pytorch`.
 
@@ -131,11 +132,13 @@ def from_torch(
         model: The model.
         state_dict: PyTorch's tensors, or arrays, by name.
         names: If PyTorch's model has different attribute names: maps the path of a module or parameter here to its
-            name there. The longest matching path applies.
+            name there; `""` is the whole model, as in `names={"": "transformer"}`. The longest matching path applies.
         ignore: Patterns of PyTorch's names that have no counterpart here.
         strict: Whether every parameter and buffer must be given, and no other name. Otherwise `missing` and
             `unexpected` of the result list the mismatches; `training.load_parameters(values, strict=False)` loads the
             rest.
+        conv1d: Patterns of PyTorch's names of weights that are stored as `[in, out]`, as those of transformers'
+            `Conv1D` layers, which GPT-2 has.
 
     Returns:
         An array for each parameter and buffer, by path, in its own dtype.
@@ -143,7 +146,7 @@ def from_torch(
     Raises:
         InputError: With `strict`, names are missing or unexpected; or shapes differ (lists all); a value doesn't fit
             the parameter's dtype; or one parameter here has two different values there.
-        OptionError: A path in `names` or a pattern in `ignore` matches nothing.
+        OptionError: A path in `names` or a pattern in `ignore` or `conv1d` matches nothing.
 
     Example:
         >>> state = {"weight": np.ones((5, 3), np.float32), "bias": np.zeros(5, np.float32)}  # of torch.nn.Linear(3, 5)
@@ -154,9 +157,10 @@ def from_torch(
         raise InputError(f"from_torch: takes a state_dict, got {type(state_dict).__name__}")
     tensors = _tensors(model, names)
     paths = {id(parameter): path for path, parameter in declarations(model).items()}
-    skipped = _skipped(state_dict, [ignore] if isinstance(ignore, str) else ignore)
+    skipped, turned = _matching("ignore", state_dict, ignore), _matching("conv1d", state_dict, conv1d)
     constants = _constants(model)
     arrays = {name: _array(name, value) for name, value in state_dict.items() if name not in skipped}
+    arrays |= {name: arrays[name].T for name in turned & arrays.keys()}
     for name in constants.keys() & arrays.keys():
         if not np.array_equal(arrays.pop(name), constants[name]):
             raise _mistake(f"from_torch: {name} is a constant of the model, and other numbers are given")
@@ -191,20 +195,26 @@ def from_torch(
     return converted
 
 
-def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
+def to_torch(
+    model: Module,
+    values: Mapping[str, Any],
+    names: Mapping[str, str] | None = None,
+    conv1d: str | Sequence[str] = (),
+) -> dict[str, np.ndarray]:
     """Returns arrays for the `load_state_dict` of the same model in PyTorch, after `torch.from_numpy` of each.
 
     Args:
         model: The model.
         values: Arrays by path, such as `training.state_dict()`; or `training.parameters()`, if there are no buffers.
         names: As for `from_torch`.
+        conv1d: As for `from_torch`.
 
     Returns:
         Arrays by PyTorch's names.
 
     Raises:
         InputError: Paths are missing or unexpected, or shapes differ.
-        OptionError: A path in `names` matches nothing.
+        OptionError: A path in `names` or a pattern in `conv1d` matches nothing.
 
     Example:
         >>> values = {"weight": np.ones((3, 5), np.float32), "bias": np.zeros(5, np.float32)}
@@ -216,6 +226,7 @@ def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] 
     by_parameter = {id(parameter): arrays[path] for path, parameter in parameters.items()}
     tensors = _tensors(model, names)
     joined = {tensor.name: tensor.join([by_parameter[id(part)] for part in tensor.parts]) for tensor in tensors}
+    joined |= {name: np.ascontiguousarray(joined[name].T) for name in _matching("conv1d", joined, conv1d)}
     return joined | _constants(model)
 
 
@@ -244,14 +255,19 @@ def _array(name: str, value: Any) -> np.ndarray:
     return as_numpy(name, value.float() if str(getattr(value, "dtype", "")) == "torch.bfloat16" else value)
 
 
-def _skipped(state_dict: Mapping[str, Any], patterns: Sequence[str]) -> set[str]:
-    skipped: set[str] = set()
-    for pattern in patterns:
-        names = [name for name in state_dict if fnmatch.fnmatchcase(name, pattern)]
-        if not names:
-            raise _mistake(f"from_torch: ignore {pattern!r} matches none of {', '.join(state_dict)}", OptionError)
-        skipped.update(names)
-    return skipped
+def _matching(option: str, names: Mapping[str, Any], patterns: str | Sequence[str]) -> set[str]:
+    """Returns the names that patterns match.
+
+    Raises:
+        OptionError: A pattern matches none.
+    """
+    matching: set[str] = set()
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        own = {name for name in names if fnmatch.fnmatchcase(name, pattern)}
+        if not own:
+            raise _mistake(f"from_torch: {option} {pattern!r} matches none of {', '.join(names)}", OptionError)
+        matching |= own
+    return matching
 
 
 def _tensors(model: Module, names: Mapping[str, str] | None) -> list[_Tensor]:
@@ -267,7 +283,7 @@ def _tensors(model: Module, names: Mapping[str, str] | None) -> list[_Tensor]:
 
 
 def _is_below(name: str, prefix: str) -> bool:
-    return name == prefix or name.startswith(prefix + ".")
+    return prefix in ("", name) or name.startswith(prefix + ".")
 
 
 def _renamed(name: str, names: Mapping[str, str]) -> str:
@@ -275,7 +291,7 @@ def _renamed(name: str, names: Mapping[str, str]) -> str:
     if not fitting:
         return name
     longest = max(fitting, key=len)
-    return (names[longest] + name[len(longest) :]).removeprefix(".")
+    return f"{names[longest]}.{name[len(longest) :].removeprefix('.')}".strip(".")
 
 
 def _visited(path: str, node: Any, above: tuple[int, ...]) -> Iterator[tuple[str, Stored, tuple[Leaf, ...]]]:

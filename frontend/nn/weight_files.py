@@ -1,0 +1,128 @@
+"""Weights in safetensors files, one or several, read one array at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.errors import InputError
+from tensorgrad.runtime.errors import MALFORMED
+from tensorgrad.runtime.files import check_shape, read_metadata
+from tensorgrad.tracing.location import user_line
+
+INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+"""What a folder of Hugging Face's holds: several files and which array is in which, or one file."""
+
+FORMATS = {
+    "BOOL": "?",
+    **{f"{kind}{bits}": f"<{code}{bits // 8}" for kind, code in (("I", "i"), ("U", "u")) for bits in (8, 16, 32, 64)},
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+    "BF16": "<u2",
+}
+"""NumPy's dtypes of what files hold; bfloat16 as the bits that it is."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """Where an array is: its file, the position of its first byte, and its description."""
+
+    file: Path
+    start: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class WeightFiles(Mapping[str, np.ndarray]):
+    """Arrays by name, each read from its file when it is asked for; made by `read_weights`.
+
+    Arrays of bfloat16 become f32, which has every one of their values; others are read-only views of the file.
+    """
+
+    def __init__(self, entries: Mapping[str, _Entry]):
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        entry = self._entries[name]
+        if 0 in entry.shape:
+            stored = np.zeros(entry.shape, FORMATS[entry.dtype])
+        else:
+            stored = np.memmap(entry.file, FORMATS[entry.dtype], "r", entry.start, entry.shape)
+        if entry.dtype != "BF16":
+            return np.asarray(stored)
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"WeightFiles of {len(self)} arrays in {len({entry.file for entry in self._entries.values()})} files"
+
+
+def read_weights(path: str | os.PathLike[str]) -> WeightFiles:
+    """Returns the arrays of a safetensors file or of a folder with a model, which are read when they are asked for.
+
+    `tg.nn.from_torch(model, tg.nn.read_weights(folder), names=...)` gives them the names of a model here.
+
+    Args:
+        path: A file; or a folder with `model.safetensors`, or with several files and `model.safetensors.index.json`, as
+            Hugging Face's libraries write them.
+
+    Raises:
+        InputError: A file is malformed, or holds arrays of a dtype that NumPy doesn't have; or the index names a file
+            outside of the folder, or an array that its file doesn't hold.
+        OSError: A file can't be read.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from safetensors.numpy import save_file
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> save_file({"weight": np.ones((5, 3), np.float16)}, folder / "model.safetensors")
+        >>> tg.nn.read_weights(folder)["weight"].shape
+        (5, 3)
+    """
+    place = Path(path)
+    if not place.is_dir():
+        return WeightFiles(_entries(place))
+    index = place / INDEX
+    if not index.exists():
+        return WeightFiles(_entries(place / SINGLE))
+    try:
+        files: dict[str, str] = dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+        outside = [file for file in files.values() if Path(file).name != file]
+    except MALFORMED as error:
+        raise InputError(f"{user_line()}: {index} is no index of weights: {error!r}") from None
+    if outside:
+        raise InputError(f"{user_line()}: {index} names a file outside of its folder, {outside[0]!r}")
+    held = {file: _entries(place / file) for file in sorted(set(files.values()))}
+    absent = [name for name, file in files.items() if name not in held[file]]
+    if absent:
+        raise InputError(f"{user_line()}: {index} says that {files[absent[0]]} holds {absent[0]!r}, which it doesn't")
+    return WeightFiles({name: held[file][name] for name, file in files.items()})
+
+
+def _entries(file: Path) -> dict[str, _Entry]:
+    """Returns the arrays that a file describes; the library checks that the description fits the file."""
+    read_metadata(file, InputError)
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header: dict[str, Any] = json.loads(stream.read(length))
+    header.pop("__metadata__", None)
+    entries: dict[str, _Entry] = {}
+    for name, described in header.items():
+        dtype, shape = described["dtype"], tuple(described["shape"])
+        if dtype not in FORMATS:
+            raise InputError(f"{user_line()}: {file}: {name} is {dtype}, which NumPy has no arrays of")
+        check_shape(name, shape)
+        entries[name] = _Entry(file, 8 + length + described["data_offsets"][0], dtype, shape)
+    return entries
