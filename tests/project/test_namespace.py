@@ -16,7 +16,7 @@ import tensorgrad as tg
 from tensorgrad.surface.stubs import listed as listed_in_package
 
 FOLDER = Path(tg.__file__).parent
-ANY_IN_SIGNATURES = 30
+ANY_IN_SIGNATURES = 32
 
 
 def listed(stub: str) -> list[tuple[str, str]]:

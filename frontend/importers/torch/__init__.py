@@ -17,7 +17,7 @@ def supported() -> dict[str, tuple[str, ...]]:
 
     Example:
         >>> from tensorgrad.importers import torch as importer
-        >>> [name for names in importer.supported().values() for name in names if "grid" in name]
+        >>> [name for names in importer.supported().values() for name in names if "grid_" in name]
         ['aten.affine_grid_generator', 'aten.grid_sampler', 'aten.grid_sampler_2d', 'aten.grid_sampler_3d']
     """
     return {
