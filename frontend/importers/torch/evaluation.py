@@ -91,7 +91,7 @@ class Evaluation:
     def _applied(self, node: Node, name: str, origin: Origin, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         rule = rule_of_pairs(name) if contains_pair((args, kwargs)) else RULES.get(name)
         if rule is None:
-            raise OptionError(f"there is no rule for {name}")
+            raise OptionError(f"there is no rule for {name} of complex tensors")
         outputs = node.meta.get("val")
         with ExitStack() as contexts:
             if origin.place is not None:

@@ -16,8 +16,8 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.importers.torch.nodes import authors_line, is_python, op_name
-from tensorgrad.importers.torch.rules import RULES
+from tensorgrad.importers.torch.nodes import Origin, authors_line, is_python, op_name
+from tensorgrad.importers.torch.rules import is_known
 from tensorgrad.tracing.location import user_line
 
 DECOMPOSITIONS = 4
@@ -54,12 +54,14 @@ class Exporter:
 
     Attributes:
         module: The module, which is never changed.
+        modes: Whether each of its parts was in training when it was imported.
         leaves: The example's leaves: tensors and other values, which are constants of the graphs.
         structure: The structure of the example: positional arguments and keywords.
         constants: The buffers that are constants here, by name.
     """
 
     module: torch.nn.Module
+    modes: Mapping[torch.nn.Module, bool]
     leaves: Sequence[Any]
     structure: pytree.TreeSpec
     constants: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -70,14 +72,14 @@ class Exporter:
 
     @property
     def has_inference_form(self) -> bool:
-        """Whether the module computes otherwise in `eval()` than as it is."""
-        return any(module.training for module in self.module.modules())
+        """Whether the module may compute otherwise in `eval()` than it did when it was imported."""
+        return any(self.modes.values())
 
     def graph(self, training: bool, shapes: Sequence[tuple[int, ...] | None]) -> Graph:
         """Returns the graph for tensors of these shapes.
 
         Args:
-            training: Whether it is that of the module as it is; otherwise that of its inference form, `eval()`.
+            training: Whether it is that of the module as it was; otherwise that of its inference form, `eval()`.
             shapes: The shape of each leaf that is a tensor; `None` for others.
 
         Raises:
@@ -88,7 +90,8 @@ class Exporter:
             args, kwargs = pytree.tree_unflatten(
                 [_example(leaf, shape) for leaf, shape in zip(self.leaves, shapes, strict=True)], self.structure
             )
-            with _mode(self.module, key[0]):
+            modes = self.modes if key[0] else dict.fromkeys(self.modes, False)
+            with _in_modes(modes):
                 self._graphs[key] = exported(self.module, args, kwargs)
         return self._graphs[key]
 
@@ -133,6 +136,13 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
             raise OptionError(
                 f"from_torch: {type(module).__name__} changes its input or parameter {spec.target!r} in place"
             )
+    unknown = {
+        op_name(node): Origin.of(node, "").described(op_name(node))
+        for node in _nodes(program)
+        if not (is_python(node) or is_known(op_name(node)))
+    }
+    if unknown:
+        raise OptionError(f"{user_line()}: from_torch: there is no rule for what is {'; '.join(unknown.values())}")
     assert program.call_spec.out_spec is not None
     return Graph(
         program.graph_module,
@@ -163,7 +173,7 @@ def _functional(program: ExportedProgram) -> ExportedProgram:
             _detach_regions(graph)
     functional = program.run_decompositions({})
     for _ in range(DECOMPOSITIONS):
-        unknown = {node.target for node in _nodes(functional) if op_name(node) not in RULES and not is_python(node)}
+        unknown = {node.target for node in _nodes(functional) if not (is_python(node) or is_known(op_name(node)))}
         table = {op: rule for op, rule in default_decompositions().items() if op in unknown} if unknown else {}
         if not table:
             break
@@ -199,16 +209,16 @@ def _example(leaf: Any, shape: tuple[int, ...] | None) -> Any:
 
 
 @contextmanager
-def _mode(module: torch.nn.Module, training: bool) -> Iterator[None]:
-    """Puts a module into its inference form inside the context, unless it is to stay as it is."""
-    before = {part: part.training for part in module.modules()}
-    if not training:
-        module.eval()
+def _in_modes(modes: Mapping[torch.nn.Module, bool]) -> Iterator[None]:
+    """Puts each part of a module into its mode inside the context."""
+    before = {part: part.training for part in modes}
     try:
+        for part, training in modes.items():
+            part.training = training
         yield
     finally:
-        for part, mode in before.items():
-            part.training = mode
+        for part, training in before.items():
+            part.training = training
 
 
 def _described(structure: pytree.TreeSpec) -> str:

@@ -231,5 +231,5 @@ def from_torch(module: torch.nn.Module, *example: Any, **keywords: Any) -> Torch
             "tg.nn.from_torch(model, state_dict) takes a state"
         )
     leaves, structure = pytree.tree_flatten((example, keywords))
-    exporter = Exporter(module, leaves, structure)
-    return TorchModule(exporter)
+    modes = {part: part.training for part in module.modules()}
+    return TorchModule(Exporter(module, modes, leaves, structure))

@@ -18,7 +18,7 @@ from tensorgrad.importers.torch import (
 )
 from tensorgrad.importers.torch.table import RULES
 
-__all__ = ["FAMILIES", "RULES"]
+__all__ = ["FAMILIES", "RULES", "is_known"]
 
 FAMILIES = (
     pointwise,
@@ -35,3 +35,8 @@ FAMILIES = (
     complex_pairs,
 )
 """The modules of the table."""
+
+
+def is_known(name: str) -> bool:
+    """Returns whether there is a rule for an op, of real or of complex tensors."""
+    return name in RULES or complex_pairs.rule_of_pairs(name) is not None
