@@ -13,7 +13,8 @@ import pytest
 from benchmarks.workloads import NAMES, workload
 from tensorgrad.driver.compiling import compilation
 from tensorgrad.driver.compiling.compilation import Compilation, program_of
-from tensorgrad.runtime.saved import FUNCTION, Host, Saved
+from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
 
 pytestmark = pytest.mark.web
@@ -52,19 +53,28 @@ def programs_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> lis
 
 
 def load_all(programs: list[Any], folder: Path, evaluate: Evaluate) -> None:
-    """Loads programs in the page, each as a function without parameters of its own."""
+    """Loads programs in the page: those that have scalars as trainings, the others as functions."""
     for index, program in enumerate(programs):
         state = {name: slot.decode(slot.encode(0)) for name, slot in program.slots("parameter", "state").items()}
-        Saved(program, state, Host(FUNCTION, None)).save(folder / f"{index}.tg")
+        Saved(program, state, host_of(program)).save(folder / f"{index}.tg")
     kernels = evaluate(
         "const counts = [];"
-        "for (let index = 0; index < given; index++) {"
-        "  const loaded = await T.Inference.load(`${index}.tg`); counts.push(Object.keys(loaded.inputs).length);"
+        "for (const [index, kind] of given.entries()) {"
+        "  const loaded = await T[kind].load(`${index}.tg`); counts.push(Object.keys(loaded.inputs).length);"
         "  loaded.destroy(); loaded.device.destroy(); }"
         "return counts;",
-        len(programs),
+        ["Training" if host_of(program).kind == STEP else "Inference" for program in programs],
     )
     assert kernels == [len(program.slots("input")) for program in programs]
+
+
+def host_of(program: Any) -> Host:
+    """Returns a host-side part that gives a program's scalars values, and leaves its inputs to the caller."""
+    scalars = program.slots("scalar").items()
+    if not scalars:
+        return Host(FUNCTION, None)
+    names = {name for key, slot in scalars for name in (Formula(slot.formula).names if slot.formula else [key])}
+    return Host(STEP, None, settings=dict.fromkeys(names - {"step", "micro_step"}, 1.0))
 
 
 @pytest.mark.parametrize("name", by_pace(NAMES, quick="addition"))
