@@ -143,6 +143,40 @@ def test_dropout_takes_a_key_and_keeps_its_share() -> None:
     assert (tg.nn.inference(model)(np.ones((8, 1000), np.float32)).numpy() == 1).all()
 
 
+class Noise(nn.Module):
+    """Every kind of random numbers, and channels that are dropped."""
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {
+            "rand": torch.rand_like(x),
+            "randn": torch.randn_like(x) * 2 + 1,
+            "randint": torch.randint_like(x, 2, 6),
+            "bernoulli": torch.bernoulli(torch.full_like(x, 0.3)),
+            "uniform": torch.empty_like(x).uniform_(2, 4),
+            "exponential": torch.empty_like(x).exponential_(2.0),
+            "channels": F.dropout2d(x.reshape(500, 40, 1, 1), 0.25),
+        }
+
+
+def test_random_numbers_have_the_distributions_of_pytorch() -> None:
+    model = tg.from_torch(Noise(), torch.ones(20000))
+    drawn = {name: value.numpy() for name, value in model(torch.ones(20000), key=tg.random.key(3)).items()}
+    expected = {
+        "rand": (0.5, 1 / 12**0.5),
+        "randn": (1.0, 2.0),
+        "randint": (3.5, 1.25**0.5),
+        "bernoulli": (0.3, 0.21**0.5),
+        "uniform": (3.0, 2 / 12**0.5),
+        "exponential": (0.5, 0.5),
+        "channels": (1.0, (1 / 3) ** 0.5),
+    }
+    for name, (mean, deviation) in expected.items():
+        bound = 5 * deviation / 20000**0.5
+        assert abs(drawn[name].mean() - mean) < bound, name
+        assert abs(drawn[name].std() - deviation) < 0.05 * deviation, name
+    assert set(np.unique(drawn["randint"])) == {2, 3, 4, 5}
+
+
 def test_structures_of_arguments_and_results() -> None:
     class Structured(nn.Module):
         def forward(self, pair: tuple[torch.Tensor, torch.Tensor], *, scale: float = 1.0) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch_comparison import differences
-from torch_modules import FAMILIES
+from torch_modules import FAMILIES, Function
 
 BOUND = 5e-8
 """In f64, relative to the largest element; some of PyTorch's kernels have f32 constants, such as hardsigmoid's 1/6."""
@@ -23,6 +23,14 @@ def test_normalization_in_training() -> None:
     module, inputs = FAMILIES["normalization"]().family()
     module.train().get_submodule("cases.spectral").eval()
     check(module, inputs)
+
+
+def test_products_of_groups() -> None:
+    """In bfloat16, as PyTorch exports no other; here it is f32, so that they agree to bfloat16's two digits."""
+    torch.manual_seed(2)
+    ends = torch.tensor([2, 2, 5], dtype=torch.int32)
+    module = Function(lambda rows, matrices: torch._grouped_mm(rows, matrices, offs=ends), (5, 8), (3, 8, 8))
+    assert max(differences(module.bfloat16(), []).values()) < 2e-2
 
 
 def check(module: torch.nn.Module, inputs: list[torch.Tensor]) -> None:

@@ -585,6 +585,49 @@ def recurrent() -> Cases:
     return cases
 
 
+def direct() -> Cases:
+    """Returns the cases of ops that models reach only through PyTorch's own decompositions, called by name."""
+    cases, aten = Cases(), torch.ops.aten
+    cases.function(
+        "pointwise",
+        lambda a, b: [
+            torch.view_as_real(torch.complex(a, b) * torch.complex(b, a)),
+            aten.log_sigmoid_forward(a)[0],
+            aten._safe_softmax(a, -1),
+            a.narrow(0, 1, 2),
+            aten.movedim(a, 0, 1),
+            aten.constant_pad_nd(a, [1, 2], 3.0),
+            a * (torch.tensor([8, 9, 4, 2]) >> 1),
+        ],
+        (3, 4),
+        (3, 4),
+    )
+    cases.function(
+        "normalized",
+        lambda a: [
+            aten.native_layer_norm(a, [4], None, None, 1e-5)[0],
+            aten.native_group_norm(a, None, None, 2, 4, 4, 2, 1e-5)[0],
+            aten._fused_rms_norm(a, [4], None, 1e-5)[0],
+            aten._weight_norm_interface(a, a[:, :1, :1] * 2)[0],
+            aten.reflection_pad1d(a, [1, 2]),
+            aten.replication_pad1d(a, [1, 2]),
+        ],
+        (2, 4, 4),
+    )
+    cases.function(
+        "convolved",
+        lambda x, w: [
+            aten.convolution(x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
+            aten.convolution(x, w, None, [2, 2], [1, 1], [1, 1], True, [1, 1], 1),
+        ],
+        (2, 3, 5, 5),
+        (3, 3, 3, 3),
+    )
+    cases.function("known", lambda a: [a * torch.tensor([3]).item(), a[torch.tensor([0, 1, 1]).nonzero()[:, 0]]], (3,))
+    cases.add("tanh", nn.RNN(3, 4), torch.randn(5, 2, 3))
+    return cases
+
+
 FAMILIES: dict[str, Callable[[], Cases]] = {
     function.__name__: function
     for function in (
@@ -597,5 +640,6 @@ FAMILIES: dict[str, Callable[[], Cases]] = {
         windows,
         normalization,
         recurrent,
+        direct,
     )
 }

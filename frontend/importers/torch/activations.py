@@ -70,16 +70,6 @@ def _softplus(self: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     return tg.softplus(self, beta, threshold)
 
 
-@rule("hardshrink")
-def _hardshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
-    return tg.where(tg.greater(tg.abs(self), lambd), self, 0.0)
-
-
-@rule("softshrink")
-def _softshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
-    return tg.sign(self) * tg.relu(tg.abs(self) - lambd)
-
-
 @rule("threshold")
 def _threshold(self: Tensor, threshold: float, value: float) -> Tensor:
     return tg.where(tg.greater(self, threshold), self, value)

@@ -84,11 +84,6 @@ def _native_dropout(input: Tensor, p: float, train: bool | None, call: Call) -> 
     return tg.where(kept, input / (1 - p), 0.0), kept
 
 
-@rule("dropout", is_random=True)
-def _dropout(input: Tensor, p: float, train: bool, call: Call) -> Tensor:
-    return tg.random.dropout(call.key(), input, p) if train and p else input
-
-
 @rule("feature_dropout", is_random=True)
 def _feature_dropout(input: Tensor, p: float, train: bool, call: Call) -> Tensor:
     if not train or not p:
@@ -145,18 +140,8 @@ def _size(self: Tensor, dim: int) -> int:
     return self.shape[dim]
 
 
-@rule("sym_numel")
-def _numel(self: Tensor) -> int:
-    return self.size
-
-
 @rule("item _local_scalar_dense")
 def _item(self: Tensor, call: Call) -> Any:
     if not isinstance(self, Array):
         call.refuse("the number is known only when the program runs")
     return self.numpy().item()
-
-
-@rule("is_same_size")
-def _is_same_size(self: Tensor, other: Tensor) -> bool:
-    return self.shape == other.shape

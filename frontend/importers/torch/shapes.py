@@ -40,11 +40,6 @@ def _t(self: Tensor) -> Tensor:
     return tg.swapaxes(self, -1, -2) if self.ndim > 1 else self
 
 
-@rule("movedim")
-def _movedim(self: Tensor, source: Any, destination: Any) -> Tensor:
-    return tg.moveaxis(self, source, destination)
-
-
 # Parts
 
 
@@ -60,11 +55,6 @@ def _slice(self: Tensor, dim: int = 0, start: int | None = None, end: int | None
     if (first, last, step) == (0, self.shape[dim], 1):
         return self
     return self[(*[slice(None)] * (dim % self.ndim), slice(first, last, step))]
-
-
-@rule("narrow")
-def _narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
-    return tg.narrow(self, dim, start % self.shape[dim], length)
 
 
 @rule("select select_copy")
