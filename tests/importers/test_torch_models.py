@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch.utils import _pytree as pytree
-from torch_comparison import differences, factors, named
+from torch_comparison import differences, factors, named, others_warnings
 from torch_zoo import BUILDERS, Example, without_dropout
 
 import tensorgrad as tg
@@ -25,7 +25,6 @@ SINGLE = ("mixtral",)
 TRAINED = ("gpt2", "llama", "bert", "vit", "unet", "lstm", "graph", "mamba", "t5")
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["eval", "train"])
 @pytest.mark.parametrize("name", BUILDERS)
 def test_a_model_computes_what_pytorch_does(name: str, mode: str) -> None:
@@ -38,13 +37,11 @@ def test_a_model_computes_what_pytorch_does(name: str, mode: str) -> None:
     assert not {name: value for name, value in worst.items() if not value < BOUND}
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", TRAINED)
 def test_ten_losses_are_those_of_pytorch(name: str) -> None:
     assert_equal_losses(name, "cpu")
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["unet", "gpt2"])
 def test_ten_losses_on_an_adapter(name: str) -> None:
     assert_equal_losses(name, "wgpu")
@@ -53,7 +50,8 @@ def test_ten_losses_on_an_adapter(name: str) -> None:
 def built(name: str, mode: str) -> Example:
     """Returns a model of the zoo without dropout."""
     torch.manual_seed(0)
-    example = BUILDERS[name]()
+    with others_warnings():
+        example = BUILDERS[name]()
     without_dropout(example.module.train(mode == "train"))
     return example
 
@@ -63,7 +61,8 @@ def assert_equal_losses(name: str, device: tg.DeviceName) -> None:
     example = built(name, "train")
     module, args, kwargs = example.module, example.args, dict(example.kwargs)
     model = tg.from_torch(copy.deepcopy(module), *args, **kwargs)
-    weights = factors(named(copy.deepcopy(module)(*args, **kwargs), torch.Tensor))
+    with others_warnings():
+        weights = factors(named(copy.deepcopy(module)(*args, **kwargs), torch.Tensor))
     leaves, structure = pytree.tree_flatten((args, kwargs))
     batch = {f"x{number}": leaf.numpy() for number, leaf in enumerate(leaves)}
 
@@ -76,11 +75,14 @@ def assert_equal_losses(name: str, device: tg.DeviceName) -> None:
     training = tg.compile(model, loss=loss, optimizer=optimizer, inputs=tg.like(batch), device=device)
     theirs = torch.optim.SGD(module.parameters(), 0.01)
     for _ in range(10):
-        theirs.zero_grad()
-        results = named(module(*args, **kwargs), torch.Tensor)
-        expected: Any = sum((results[key] * torch.from_numpy(factor).float()).mean() for key, factor in weights.items())
-        expected.backward()
-        theirs.step()
+        with others_warnings():
+            theirs.zero_grad()
+            results = named(module(*args, **kwargs), torch.Tensor)
+            expected: Any = sum(
+                (results[key] * torch.from_numpy(factor).float()).mean() for key, factor in weights.items()
+            )
+            expected.backward()
+            theirs.step()
         assert float(training.step(**batch)) == pytest.approx(expected.item(), rel=1e-4, abs=1e-4)
 
 
