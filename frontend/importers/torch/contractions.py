@@ -17,9 +17,8 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 @rule("matmul mm bmm dot mv vdot inner")
-def _matmul(self: Tensor, other: Any = None, mat2: Any = None, vec: Any = None, tensor: Any = None) -> Tensor:
-    right = next(x for x in (other, mat2, vec, tensor) if x is not None)
-    return tg.matmul(self, right)
+def _matmul(**factors: Tensor) -> Tensor:
+    return tg.matmul(*factors.values())
 
 
 def _with_term(term: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
@@ -27,19 +26,9 @@ def _with_term(term: Tensor, product: Tensor, beta: float, alpha: float) -> Tens
     return scaled if beta == 0 else (term if beta == 1 else term * beta) + scaled
 
 
-@rule("addmm")
-def _addmm(self: Tensor, mat1: Tensor, mat2: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
-    return _with_term(self, tg.matmul(mat1, mat2), beta, alpha)
-
-
-@rule("baddbmm")
-def _baddbmm(self: Tensor, batch1: Tensor, batch2: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
-    return _with_term(self, tg.matmul(batch1, batch2), beta, alpha)
-
-
-@rule("addmv")
-def _addmv(self: Tensor, mat: Tensor, vec: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
-    return _with_term(self, tg.matmul(mat, vec), beta, alpha)
+@rule("addmm baddbmm addmv")
+def _add_product(self: Tensor, beta: float = 1, alpha: float = 1, **factors: Tensor) -> Tensor:
+    return _with_term(self, tg.matmul(*factors.values()), beta, alpha)
 
 
 @rule("addr")

@@ -16,11 +16,11 @@ from tensorgrad.errors import OptionError, ShapeError, TensorgradError
 from tensorgrad.importers.torch.complex_pairs import Pair, contains_pair, rule_of_pairs
 from tensorgrad.importers.torch.nodes import Origin, is_python, op_name
 from tensorgrad.importers.torch.rules import RULES
-from tensorgrad.importers.torch.table import DTYPES, WITHOUT_MEANING, Call, Rule, dtype_of, has_known_shape
+from tensorgrad.importers.torch.table import DTYPES, WITHOUT_MEANING, Call, Rule, array_of, has_known_shape
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.tracing.location import at_line, calling
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
-from tensorgrad.tracing.tracer import as_array, suspended
+from tensorgrad.tracing.tracer import suspended
 
 FOLDED = 1 << 16
 """Known values of more elements are computed by the program, not stored in it."""
@@ -34,8 +34,7 @@ def constant(value: torch.Tensor) -> Tensor | Pair:
     """
     if value.is_complex():
         return Pair(*(Array(np.array(part.detach().cpu().numpy())) for part in (value.real, value.imag)))
-    wide = value.detach().float() if value.dtype == torch.bfloat16 else value.detach()
-    return Array(as_array(np.array(wide.cpu().numpy()), dtype_of(value.dtype)))
+    return Array(array_of(value))
 
 
 class Evaluation:

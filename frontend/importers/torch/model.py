@@ -14,14 +14,14 @@ import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, InputError, OptionError
 from tensorgrad.importers.torch.evaluation import Evaluation, constant
 from tensorgrad.importers.torch.exporting import Exporter, Graph
-from tensorgrad.importers.torch.table import dtype_of
+from tensorgrad.importers.torch.table import array_of, dtype_of
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Buffer, Parameter, buffer, param
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
-from tensorgrad.tracing.tracer import as_array, current_trace
+from tensorgrad.tracing.tracer import current_trace
 
 
 class Part(Module):
@@ -62,7 +62,7 @@ class TorchModule(Part):
         persistent = module.state_dict().keys()
         for name, value in module.named_buffers(remove_duplicate=False):
             if name in updated or (value.dtype.is_floating_point and name in persistent):
-                array = _numbers(value)
+                array = array_of(value)
                 self._declare(name, leaves.setdefault(id(value), buffer(array.shape, array, array.dtype)))
             else:
                 exporter.constants[name] = constant(value)
@@ -156,13 +156,8 @@ class TorchModule(Part):
         return pytree.tree_unflatten(values, graph.structure)
 
 
-def _numbers(value: torch.Tensor) -> np.ndarray[Any, Any]:
-    wide = value.detach().float() if value.dtype == torch.bfloat16 else value.detach()
-    return as_array(np.array(wide.cpu().numpy()), dtype_of(value.dtype))
-
-
 def _parameter(parameter: torch.nn.Parameter) -> Parameter:
-    array = _numbers(parameter)
+    array = array_of(parameter)
     declared = param(array.shape, array, array.dtype)
     return declared.requires_grad_(parameter.requires_grad)
 

@@ -10,63 +10,11 @@ from tensorgrad.importers.torch.table import Call, rule
 from tensorgrad.tracing.tensor import Tensor
 
 
-def _run(
-    layer: type[Any],
-    call: Call,
-    input: Tensor,
-    state: Any,
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-    **options: Any,
-) -> tuple[Tensor, Any]:
-    hidden = params[1].shape[1]
-    drops = dropout if train and num_layers > 1 else 0.0
-    module = layer(
-        input.shape[-1],
-        hidden,
-        num_layers,
-        bias=has_biases,
-        batch_first=batch_first,
-        dropout=drops,
-        bidirectional=bidirectional,
-        dtype=params[0].dtype,
-        **options,
-    )
-    names = list(module.named_parameters())
-    if len(names) != len(params):
-        call.refuse("projections of the state are unsupported")
-    with_weights = module.with_values(dict(zip(names, params, strict=True)))
-    return with_weights(input, state, call.key() if drops else None)
-
-
-@rule("lstm", is_random=True)
-def _lstm(
-    input: Tensor,
-    hx: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    call: Call,
-    batch_first: bool = False,
-) -> tuple[Tensor, ...]:
-    form = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
-    output, (hidden, cell) = _run(tg.nn.LSTM, call, input, tuple(hx), params, *form)
-    return output, hidden, cell
-
-
-def _single_state(names: str, layer: type[Any], **options: Any) -> None:
-    @rule(names, is_random=True)
+def _enter(name: str, layer: type[Any], **options: Any) -> None:
+    @rule(name, is_random=True)
     def _recurrent(
         input: Tensor,
-        hx: Tensor,
+        hx: Any,
         params: Sequence[Tensor],
         has_biases: bool,
         num_layers: int,
@@ -76,13 +24,31 @@ def _single_state(names: str, layer: type[Any], **options: Any) -> None:
         call: Call,
         batch_first: bool = False,
     ) -> tuple[Tensor, ...]:
-        form = (has_biases, num_layers, dropout, train, bidirectional, batch_first)
-        return _run(layer, call, input, hx, params, *form, **options)
+        drops = dropout if train and num_layers > 1 else 0.0
+        module = layer(
+            input.shape[-1],
+            params[1].shape[1],
+            num_layers,
+            bias=has_biases,
+            batch_first=batch_first,
+            dropout=drops,
+            bidirectional=bidirectional,
+            dtype=params[0].dtype,
+            **options,
+        )
+        names = list(module.named_parameters())
+        if len(names) != len(params):
+            call.refuse("projections of the state are unsupported")
+        with_weights = module.with_values(dict(zip(names, params, strict=True)))
+        state = hx if isinstance(hx, Tensor) else tuple(hx)
+        output, last = with_weights(input, state, call.key() if drops else None)
+        return (output, last) if isinstance(last, Tensor) else (output, *last)
 
 
-_single_state("gru", tg.nn.GRU)
-_single_state("rnn_tanh", tg.nn.RNN)
-_single_state("rnn_relu", tg.nn.RNN, nonlinearity="relu")
+_enter("lstm", tg.nn.LSTM)
+_enter("gru", tg.nn.GRU)
+_enter("rnn_tanh", tg.nn.RNN)
+_enter("rnn_relu", tg.nn.RNN, nonlinearity="relu")
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from tensorgrad.errors import OptionError
 from tensorgrad.tracing.dtypes import NAMES, DType
 from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import as_array
 
 DTYPES: Mapping[torch.dtype, DType] = {
     torch.float64: NAMES["f64"],
@@ -80,6 +82,17 @@ def dtype_of(dtype: torch.dtype) -> DType:
     if dtype not in DTYPES:
         raise OptionError(f"there are no tensors of {dtype} here")
     return DTYPES[dtype]
+
+
+def array_of(value: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Returns the numbers of one of PyTorch's tensors, in their dtype here; a copy.
+
+    Raises:
+        OptionError: Its dtype has none here.
+        DTypeError: A 64-bit integer doesn't fit 32 bits.
+    """
+    wide = value.detach().float() if value.dtype == torch.bfloat16 else value.detach()
+    return as_array(np.array(wide.cpu().numpy()), dtype_of(value.dtype))
 
 
 @dataclass(frozen=True)

@@ -165,73 +165,33 @@ def _col2im(self: Tensor, output_size: Any, kernel_size: Any, dilation: Any, pad
 # Resampling
 
 
-def _resized(call: Call, x: Tensor, method: str, align_corners: bool, factors: Sequence[float | None]) -> Tensor:
-    """Returns `x` resized to PyTorch's result; factors, where there are any, decide between which elements."""
-    known = [factor for factor in factors if factor]
-    antialias = call.name.endswith("_aa")
-    if known and not align_corners:
-        return tg.resize(x, method=method, scale_factor=known, antialias=antialias)
+_RESAMPLED = {
+    "nearest-floor": "upsample_nearest1d upsample_nearest2d upsample_nearest3d",
+    "nearest": "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d",
+    "linear": "upsample_linear1d upsample_bilinear2d upsample_trilinear3d _upsample_bilinear2d_aa",
+    "cubic": "upsample_bicubic2d _upsample_bicubic2d_aa",
+}
+_METHODS = {f"aten.{name}": method for method, names in _RESAMPLED.items() for name in names.split()}
+
+
+@rule(" ".join(_RESAMPLED.values()))
+def _resample(
+    call: Call,
+    input: Tensor | None = None,
+    self: Tensor | None = None,
+    output_size: Any = None,
+    align_corners: bool = False,
+    scale_factors: Sequence[float] | None = None,
+    **scales: float | None,
+) -> Tensor:
+    """Resizes to PyTorch's result; factors, where there are any, decide between which elements."""
+    x = input if input is not None else self
+    assert x is not None
+    factors = [factor for factor in (scale_factors or scales.values()) if factor]
+    method, antialias = _METHODS[call.name], call.name.endswith("_aa")
+    if factors and not align_corners:
+        return tg.resize(x, method=method, scale_factor=factors, antialias=antialias)
     return tg.resize(x, call.shape[2:], method, align_corners, antialias=antialias)
-
-
-def _factors(scale_factors: Sequence[float] | None, separate: Sequence[float | None]) -> list[float | None]:
-    return list(scale_factors) if scale_factors else list(separate)
-
-
-_NEAREST = "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d"
-
-
-@rule(f"upsample_nearest1d upsample_nearest2d upsample_nearest3d {_NEAREST}")
-def _nearest(
-    call: Call,
-    input: Tensor | None = None,
-    output_size: Any = None,
-    scale_factors: Any = None,
-    self: Tensor | None = None,
-    scales: float | None = None,
-    scales_d: float | None = None,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Tensor:
-    x = input if input is not None else self
-    assert x is not None
-    method = "nearest" if "exact" in call.name else "nearest-floor"
-    return _resized(call, x, method, False, _factors(scale_factors, (scales, scales_d, scales_h, scales_w)))
-
-
-@rule("upsample_linear1d upsample_bilinear2d upsample_trilinear3d _upsample_bilinear2d_aa")
-def _linear(
-    call: Call,
-    align_corners: bool,
-    input: Tensor | None = None,
-    output_size: Any = None,
-    scale_factors: Any = None,
-    self: Tensor | None = None,
-    scales: float | None = None,
-    scales_d: float | None = None,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Tensor:
-    x = input if input is not None else self
-    assert x is not None
-    factors = _factors(scale_factors, (scales, scales_d, scales_h, scales_w))
-    return _resized(call, x, "linear", align_corners, factors)
-
-
-@rule("upsample_bicubic2d _upsample_bicubic2d_aa")
-def _bicubic(
-    call: Call,
-    align_corners: bool,
-    input: Tensor | None = None,
-    output_size: Any = None,
-    scale_factors: Any = None,
-    self: Tensor | None = None,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Tensor:
-    x = input if input is not None else self
-    assert x is not None
-    return _resized(call, x, "cubic", align_corners, _factors(scale_factors, (scales_h, scales_w)))
 
 
 _MODES, _PADDINGS = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
