@@ -11,6 +11,7 @@ from tensorgrad.onnx.model import OnnxModel, constant_inputs, load
 from tensorgrad.onnx.reading import Input
 from tensorgrad.onnx.rules import FAMILIES, RULES
 from tensorgrad.surface.calls import publish
+from tensorgrad.surface.families import by_family
 
 
 def supported() -> dict[str, tuple[str, ...]]:
@@ -20,16 +21,8 @@ def supported() -> dict[str, tuple[str, ...]]:
         >>> tg.onnx.supported()["Resizing"]
         ('Resize', 'Upsample')
     """
-    results: dict[str, tuple[str, ...]] = {}
-    for family in FAMILIES:
-        title = (family.__doc__ or "").partition("\n")[0].rstrip(".")
-        names = [
-            f"{domain}.{name}" if domain else name
-            for (domain, name), rule in RULES.items()
-            if rule.function.__module__ == family.__name__
-        ]
-        results[title] = tuple(sorted(names))
-    return results
+    named = {f"{domain}.{name}" if domain else name: rule.function for (domain, name), rule in RULES.items()}
+    return by_family(FAMILIES, named)
 
 
 __all__ = ["Input", "OnnxModel", "constant_inputs", "load", "supported"]

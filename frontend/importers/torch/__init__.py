@@ -10,6 +10,7 @@ if find_spec("torch") is None:
 from tensorgrad.importers.torch.model import TorchModule, from_torch
 from tensorgrad.importers.torch.rules import FAMILIES, RULES
 from tensorgrad.surface.calls import publish
+from tensorgrad.surface.families import by_family
 
 
 def supported() -> dict[str, tuple[str, ...]]:
@@ -20,12 +21,7 @@ def supported() -> dict[str, tuple[str, ...]]:
         >>> [name for names in importer.supported().values() for name in names if "grid_" in name]
         ['aten.affine_grid_generator', 'aten.grid_sampler', 'aten.grid_sampler_2d', 'aten.grid_sampler_3d']
     """
-    return {
-        (family.__doc__ or "").partition("\n")[0].rstrip("."): tuple(
-            sorted(name for name, rule in RULES.items() if rule.function.__module__ == family.__name__)
-        )
-        for family in FAMILIES
-    }
+    return by_family(FAMILIES, {name: rule.function for name, rule in RULES.items()})
 
 
 __all__ = ["TorchModule", "from_torch", "supported"]
