@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -127,21 +128,6 @@ def _div(self: Any, other: Any, call: Call, rounding_mode: str | None = None) ->
     return x / y
 
 
-@rule("floor_divide")
-def _floor_divide(self: Any, other: Any, call: Call) -> Tensor:
-    return tg.floor_divide(_in(call.dtype, self), _in(call.dtype, other))
-
-
-@rule("remainder")
-def _remainder(self: Any, other: Any, call: Call) -> Tensor:
-    return tg.remainder(_in(call.dtype, self), _in(call.dtype, other))
-
-
-@rule("fmod")
-def _fmod(self: Any, other: Any, call: Call) -> Tensor:
-    return tg.fmod(_in(call.dtype, self), _in(call.dtype, other))
-
-
 @rule("pow")
 def _pow(self: Any, exponent: Any, call: Call) -> Tensor:
     return tg.power(_in(call.dtype, self), _in(call.dtype, exponent))
@@ -150,16 +136,6 @@ def _pow(self: Any, exponent: Any, call: Call) -> Tensor:
 @rule("atan2")
 def _atan2(self: Tensor, other: Tensor) -> Tensor:
     return tg.atan2(self, other)
-
-
-@rule("maximum")
-def _maximum(self: Tensor, other: Tensor) -> Tensor:
-    return tg.maximum(*together(self, other))
-
-
-@rule("minimum")
-def _minimum(self: Tensor, other: Tensor) -> Tensor:
-    return tg.minimum(*together(self, other))
 
 
 @rule("lerp")
@@ -217,81 +193,60 @@ def _nan_to_num(
     return tg.where(tg.equal(known, -math.inf), -largest if neginf is None else neginf, known)
 
 
-# Comparisons and logic
+# Of two operands
 
 
-@rule("eq")
-def _eq(self: Any, other: Any) -> Tensor:
-    return tg.equal(*together(self, other))
+def _converted(self: Any, other: Any, call: Call) -> tuple[Any, Any]:
+    """Returns the operands of arithmetic, in the dtype of PyTorch's result."""
+    return _in(call.dtype, self), _in(call.dtype, other)
 
 
-@rule("ne not_equal")
-def _ne(self: Any, other: Any) -> Tensor:
-    return tg.not_equal(*together(self, other))
+def _promoted(self: Any, other: Any, call: Call) -> tuple[Any, Any]:
+    """Returns the operands of a comparison, in the dtype that they share."""
+    return together(self, other)
 
 
-@rule("lt less")
-def _lt(self: Any, other: Any) -> Tensor:
-    return tg.less(*together(self, other))
-
-
-@rule("le less_equal")
-def _le(self: Any, other: Any) -> Tensor:
-    return tg.less_equal(*together(self, other))
-
-
-@rule("gt greater")
-def _gt(self: Any, other: Any) -> Tensor:
-    return tg.greater(*together(self, other))
-
-
-@rule("ge greater_equal")
-def _ge(self: Any, other: Any) -> Tensor:
-    return tg.greater_equal(*together(self, other))
+def _truths(self: Any, other: Any, call: Call) -> tuple[Any, Any]:
+    """Returns the operands of logic, as booleans."""
+    return _truth(self), _truth(other)
 
 
 def _truth(x: Any) -> Any:
     return tg.not_equal(x, 0) if isinstance(x, Tensor) and x.dtype.kind != "b" else x
 
 
-@rule("logical_and")
-def _logical_and(self: Tensor, other: Tensor) -> Tensor:
-    return tg.logical_and(_truth(self), _truth(other))
+def _enter(
+    prepared: Callable[[Any, Any, Call], tuple[Any, Any]], functions: Mapping[str, Callable[[Any, Any], Any]]
+) -> None:
+    """Registers functions of two operands, by the op's names, with what prepares the operands."""
+    for names, function in functions.items():
+
+        def apply(self: Any, other: Any, call: Call, function: Callable[[Any, Any], Any] = function) -> Any:
+            return function(*prepared(self, other, call))
+
+        rule(names)(apply)
 
 
-@rule("logical_or")
-def _logical_or(self: Tensor, other: Tensor) -> Tensor:
-    return tg.logical_or(_truth(self), _truth(other))
-
-
-@rule("logical_xor")
-def _logical_xor(self: Tensor, other: Tensor) -> Tensor:
-    return tg.logical_xor(_truth(self), _truth(other))
-
-
-@rule("bitwise_and __and__")
-def _bitwise_and(self: Any, other: Any) -> Tensor:
-    return tg.bitwise_and(*together(self, other))
-
-
-@rule("bitwise_or __or__")
-def _bitwise_or(self: Any, other: Any) -> Tensor:
-    return tg.bitwise_or(*together(self, other))
-
-
-@rule("bitwise_xor __xor__")
-def _bitwise_xor(self: Any, other: Any) -> Tensor:
-    return tg.bitwise_xor(*together(self, other))
-
-
-@rule("bitwise_left_shift __lshift__")
-def _left_shift(self: Any, other: Any) -> Tensor:
-    return tg.left_shift(self, other)
-
-
-@rule("bitwise_right_shift __rshift__")
-def _right_shift(self: Any, other: Any) -> Tensor:
-    return tg.right_shift(self, other)
+_enter(_converted, {"floor_divide": tg.floor_divide, "remainder": tg.remainder, "fmod": tg.fmod})
+_enter(_truths, {"logical_and": tg.logical_and, "logical_or": tg.logical_or, "logical_xor": tg.logical_xor})
+_enter(
+    _promoted,
+    {
+        "maximum": tg.maximum,
+        "minimum": tg.minimum,
+        "eq": tg.equal,
+        "ne not_equal": tg.not_equal,
+        "lt less": tg.less,
+        "le less_equal": tg.less_equal,
+        "gt greater": tg.greater,
+        "ge greater_equal": tg.greater_equal,
+        "bitwise_and __and__": tg.bitwise_and,
+        "bitwise_or __or__": tg.bitwise_or,
+        "bitwise_xor __xor__": tg.bitwise_xor,
+        "bitwise_left_shift __lshift__": tg.left_shift,
+        "bitwise_right_shift __rshift__": tg.right_shift,
+    },
+)
 
 
 @rule("where")
