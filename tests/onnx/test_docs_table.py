@@ -26,7 +26,7 @@ def test_the_page_has_the_table() -> None:
 
 
 def test_every_op_has_a_family() -> None:
-    from tensorgrad.onnx.rules import RULES
+    from tensorgrad.importers.onnx.rules import RULES
 
     assert sum(map(len, tg.onnx.supported().values())) == len(RULES)
 

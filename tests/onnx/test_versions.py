@@ -16,7 +16,7 @@ from onnx_models import model_of, weights
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError
-from tensorgrad.onnx.rules import RULES
+from tensorgrad.importers.onnx.rules import RULES
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

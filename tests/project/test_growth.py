@@ -46,7 +46,7 @@ FINITE = {
     **dict.fromkeys(
         (
             "importers.torch.table.RULES",
-            "onnx.table.RULES",
+            "importers.onnx.table.RULES",
             "passes.buffers.lower_tg_to_buf.registry.MEMORY_OPERANDS",
             "passes.buffers.lower_tg_to_buf.registry.RULES",
             "passes.buffers.lower_tg_to_buf.registry.SEQUENCES",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,24 +12,16 @@ from torch.utils import _pytree as pytree
 
 import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, InputError, OptionError
+from tensorgrad.importers.parts import Part, declare, leaf_at
 from tensorgrad.importers.torch.evaluation import Evaluation, constant
 from tensorgrad.importers.torch.exporting import Exporter, Graph
 from tensorgrad.importers.torch.table import array_of, dtype_of
-from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Buffer, Parameter, buffer, param
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import current_trace
-
-
-class Part(Module):
-    """A part of an imported module: its parameters, buffers and parts, under PyTorch's names."""
-
-    if TYPE_CHECKING:  # what they are is known when the module is
-
-        def __getattr__(self, name: str) -> Any: ...
 
 
 class TorchModule(Part):
@@ -80,16 +72,12 @@ class TorchModule(Part):
         Raises:
             OptionError: A name on the path is one that modules here have for something else.
         """
-        *parts, last = name.split(".")
-        holder: Module = self
-        for part in [*parts, last]:
+        for part in name.split("."):
             if hasattr(TorchModule, part) or part == "_exporter":
                 raise OptionError(
                     f"{user_line()}: from_torch: {name!r} can't be called {part!r}: modules here use that name"
                 )
-        for part in parts:
-            holder = vars(holder).setdefault(part, Part())
-        vars(holder)[last] = leaf
+        declare(self, name, leaf)
 
     def __call__(self, *args: Any, key: Any = None, **kwargs: Any) -> Any:
         """Runs the module.
@@ -130,25 +118,19 @@ class TorchModule(Part):
             elif name in self._exporter.constants:
                 values.append(self._exporter.constants[name])
             elif kind in (InputKind.PARAMETER, InputKind.BUFFER):
-                leaf = self._leaf(name)
+                leaf = leaf_at(self, name)
                 values.append(Array(_initial(leaf)) if isinstance(leaf, Parameter | Buffer) else leaf)
             else:
                 value = graph.constants[name]
                 values.append(constant(value) if isinstance(value, torch.Tensor) else value)
         return values
 
-    def _leaf(self, name: str) -> Any:
-        holder: Any = self
-        for part in name.split("."):
-            holder = vars(holder)[part]
-        return holder
-
     def _finished(self, graph: Graph, results: list[Any]) -> Any:
         """Assigns new values to buffers, and returns the module's results in their structure."""
         values: list[Any] = []
         for (kind, name), value in zip(graph.outputs, results, strict=True):
             if kind == OutputKind.BUFFER_MUTATION:
-                leaf = self._leaf(str(name))
+                leaf = leaf_at(self, str(name))
                 if current_trace() is not None or not isinstance(leaf, Buffer):
                     leaf.assign(value)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import OnnxNode, Role, rule
+from tensorgrad.importers.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Tensor
 

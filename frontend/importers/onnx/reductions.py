@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.pointwise import truncated_quotient
-from tensorgrad.onnx.table import OnnxNode, rule
+from tensorgrad.importers.onnx.pointwise import truncated_quotient
+from tensorgrad.importers.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.dtypes import is_float
 from tensorgrad.tracing.tensor import Tensor
 

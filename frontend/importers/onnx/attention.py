@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import OnnxNode, Role, rule
+from tensorgrad.importers.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
 

@@ -13,9 +13,9 @@ import onnx
 from onnx import AttributeProto, helper
 
 from tensorgrad.errors import ShapeError, TensorgradError
-from tensorgrad.onnx.checking import ELEMENT_ATTRIBUTES, domain_of, graphs_of, label, rule_of
-from tensorgrad.onnx.elements import NumpyArray, array_of, constant_of, element_named
-from tensorgrad.onnx.table import OnnxNode, Setting, Value
+from tensorgrad.importers.onnx.checking import ELEMENT_ATTRIBUTES, domain_of, graphs_of, label, rule_of
+from tensorgrad.importers.onnx.elements import NumpyArray, array_of, constant_of, element_named
+from tensorgrad.importers.onnx.table import OnnxNode, Setting, Value
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array

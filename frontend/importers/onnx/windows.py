@@ -10,9 +10,9 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.dialects.tg.convolution import spread
-from tensorgrad.onnx.contractions import shifted
-from tensorgrad.onnx.quantization import quantized
-from tensorgrad.onnx.table import OnnxNode, Role, rule
+from tensorgrad.importers.onnx.contractions import shifted
+from tensorgrad.importers.onnx.quantization import quantized
+from tensorgrad.importers.onnx.table import OnnxNode, Role, rule
 from tensorgrad.ops.pooling import Pool
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor

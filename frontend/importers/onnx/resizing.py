@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.elements import NumpyArray
-from tensorgrad.onnx.table import OnnxNode, rule
+from tensorgrad.importers.onnx.elements import NumpyArray
+from tensorgrad.importers.onnx.table import OnnxNode, rule
 from tensorgrad.ops.sampling import taken
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Array, Tensor

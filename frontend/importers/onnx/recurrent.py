@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.activations import ACTIVATIONS, PARAMETERS
-from tensorgrad.onnx.table import OnnxNode, Role, rule
+from tensorgrad.importers.onnx.activations import ACTIVATIONS, PARAMETERS
+from tensorgrad.importers.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.tensor import Tensor
 
 _ATTRIBUTES = (

@@ -8,8 +8,8 @@ import numpy as np
 from onnx import TensorProto, helper
 
 import tensorgrad as tg
-from tensorgrad.onnx.elements import NumpyArray, constant_of
-from tensorgrad.onnx.table import OnnxNode, rule
+from tensorgrad.importers.onnx.elements import NumpyArray, constant_of
+from tensorgrad.importers.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.tensor import Tensor
 
 

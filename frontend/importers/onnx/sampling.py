@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import OnnxNode, Role, rule
-from tensorgrad.onnx.windows import listed, pairs
+from tensorgrad.importers.onnx.table import OnnxNode, Role, rule
+from tensorgrad.importers.onnx.windows import listed, pairs
 from tensorgrad.ops.grid_sampling import Tap, linear, read, total
 from tensorgrad.tracing.tensor import Array, Tensor
 

@@ -20,10 +20,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tensorgrad.onnx.checking import rule_of
-from tensorgrad.onnx.elements import FLOATS, NumpyArray, element_named
-from tensorgrad.onnx.evaluation import Graph, Step
-from tensorgrad.onnx.table import Role, Rule
+from tensorgrad.importers.onnx.checking import rule_of
+from tensorgrad.importers.onnx.elements import FLOATS, NumpyArray, element_named
+from tensorgrad.importers.onnx.evaluation import Graph, Step
+from tensorgrad.importers.onnx.table import Role, Rule
 
 _SHAPE_READERS = {"Shape", "Size", "SequenceLength"}
 _OF_ANGLES = {"Sin", "Cos"}

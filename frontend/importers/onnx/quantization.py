@@ -12,8 +12,8 @@ import numpy as np
 from onnx import TensorProto
 
 import tensorgrad as tg
-from tensorgrad.onnx.contractions import shifted
-from tensorgrad.onnx.table import OnnxNode, rule
+from tensorgrad.importers.onnx.contractions import shifted
+from tensorgrad.importers.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.dtypes import NAMES, DType
 from tensorgrad.tracing.tensor import Tensor
 

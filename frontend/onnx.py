@@ -7,9 +7,9 @@ from importlib.util import find_spec
 if find_spec("onnx") is None:
     raise ImportError("tensorgrad.onnx needs the package onnx: pip install onnx")
 
-from tensorgrad.onnx.model import OnnxModel, constant_inputs, load
-from tensorgrad.onnx.reading import Input
-from tensorgrad.onnx.rules import FAMILIES, RULES
+from tensorgrad.importers.onnx.model import OnnxModel, constant_inputs, load
+from tensorgrad.importers.onnx.reading import Input
+from tensorgrad.importers.onnx.rules import FAMILIES, RULES
 from tensorgrad.surface.calls import publish
 from tensorgrad.surface.families import by_family
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import OnnxNode, rule
+from tensorgrad.importers.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.tensor import Tensor
 
 _DOMAIN = "ai.onnx.preview.training"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import OnnxNode, rule
+from tensorgrad.importers.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
 

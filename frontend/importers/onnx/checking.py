@@ -9,9 +9,9 @@ import onnx
 from onnx import AttributeProto, TensorProto, defs, helper, inliner
 
 from tensorgrad.errors import OptionError
-from tensorgrad.onnx import rules
-from tensorgrad.onnx.elements import DTYPES, element_name, element_named
-from tensorgrad.onnx.table import Rule
+from tensorgrad.importers.onnx import rules
+from tensorgrad.importers.onnx.elements import DTYPES, element_name, element_named
+from tensorgrad.importers.onnx.table import Rule
 
 RULES = rules.RULES
 _ALIASES = {"ai.onnx": ""}

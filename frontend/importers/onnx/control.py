@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.shapes import parts, split_sizes
-from tensorgrad.onnx.table import OnnxNode, Value, rule
+from tensorgrad.importers.onnx.shapes import parts, split_sizes
+from tensorgrad.importers.onnx.table import OnnxNode, Value, rule
 from tensorgrad.tracing.tensor import Tensor, Traced
 
 MOST_STEPS = 4096

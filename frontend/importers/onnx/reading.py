@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 from onnx import checker
 
 from tensorgrad.errors import InputError, OptionError, TensorgradError
-from tensorgrad.onnx.checking import element_of
-from tensorgrad.onnx.elements import NumpyArray, dtype_of, numpy_dtype
+from tensorgrad.importers.onnx.checking import element_of
+from tensorgrad.importers.onnx.elements import NumpyArray, dtype_of, numpy_dtype
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.tracing.dtypes import DType

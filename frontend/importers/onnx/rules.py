@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorgrad.onnx import (
+from tensorgrad.importers.onnx import (
     activations,
     attention,
     contractions,
@@ -22,7 +22,7 @@ from tensorgrad.onnx import (
     training,
     windows,
 )
-from tensorgrad.onnx.table import RULES
+from tensorgrad.importers.onnx.table import RULES
 
 __all__ = ["FAMILIES", "RULES"]
 

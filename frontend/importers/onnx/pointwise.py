@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.elements import element_name, numpy_dtype
-from tensorgrad.onnx.table import OnnxNode, Role, Roles, rule
+from tensorgrad.importers.onnx.elements import element_name, numpy_dtype
+from tensorgrad.importers.onnx.table import OnnxNode, Role, Roles, rule
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Array, Tensor
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from tensorgrad.errors import OptionError, ShapeError, TraceError
-from tensorgrad.onnx.elements import NumpyArray, dtype_of, numpy_dtype
+from tensorgrad.importers.onnx.elements import NumpyArray, dtype_of, numpy_dtype
 from tensorgrad.tracing.dtypes import DType
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import as_array
@@ -22,7 +22,7 @@ Results: TypeAlias = "Value | tuple[Value, ...]"
 
 
 class Role(Enum):
-    """What an op uses an array of the file for; see `tensorgrad.onnx.weights`."""
+    """What an op uses an array of the file for; see `tensorgrad.importers.onnx.weights`."""
 
     CONSTANT = "its numbers decide what is traced"
     STATISTIC = "a running mean or variance"

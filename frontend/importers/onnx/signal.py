@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.onnx.elements import NumpyArray
-from tensorgrad.onnx.table import OnnxNode, rule
+from tensorgrad.importers.onnx.elements import NumpyArray
+from tensorgrad.importers.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.tensor import Array, Tensor
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.onnx.table import OnnxNode, Role, rule
+from tensorgrad.importers.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit

@@ -14,14 +14,14 @@ import onnx
 from onnx import helper
 
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.nn.module import Module
+from tensorgrad.importers.onnx.checking import check, element_of, inlined, opset
+from tensorgrad.importers.onnx.elements import FLOATS, NumpyArray, dtype_of, element_name
+from tensorgrad.importers.onnx.evaluation import Evaluation, Graph
+from tensorgrad.importers.onnx.reading import Input, fixed_inputs, input_of, read, reading
+from tensorgrad.importers.onnx.table import Role, Setting
+from tensorgrad.importers.onnx.weights import Flow, Value, is_statistic, is_trainable, is_weight
+from tensorgrad.importers.parts import Part, declare, leaf_at
 from tensorgrad.nn.parameters import Buffer, Parameter, buffer, param
-from tensorgrad.onnx.checking import check, element_of, inlined, opset
-from tensorgrad.onnx.elements import FLOATS, NumpyArray, dtype_of, element_name
-from tensorgrad.onnx.evaluation import Evaluation, Graph
-from tensorgrad.onnx.reading import Input, fixed_inputs, input_of, read, reading
-from tensorgrad.onnx.table import Role, Setting
-from tensorgrad.onnx.weights import Flow, Value, is_statistic, is_trainable, is_weight
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
@@ -48,11 +48,7 @@ class _Source:
     setting: Setting
 
 
-class Scope(Module):
-    """A namespace in the parameter names of an imported model."""
-
-
-class OnnxModel(Module):
+class OnnxModel(Part):
     """An ONNX graph as a module: made by `load`.
 
     Inside a trace, call the model that `tg.compile` or `attach` gives to the function, with tensors in the order of
@@ -69,13 +65,9 @@ class OnnxModel(Module):
 
     def __init__(self, source: _Source):
         self._source = source
-        for declare, arrays in ((param, source.parameters), (buffer, source.statistics)):
+        for kind, arrays in ((param, source.parameters), (buffer, source.statistics)):
             for path, values in arrays.items():
-                *scopes, name = path.split(".")
-                holder: Module = self
-                for scope in scopes:
-                    holder = vars(holder).setdefault(scope, Scope())
-                vars(holder)[name] = declare(values.shape, values, values.dtype)
+                declare(self, path, kind(values.shape, values, values.dtype))
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -109,7 +101,7 @@ class OnnxModel(Module):
         values = {declared.name: _checked(declared, arguments[declared.name], sizes) for declared in source.inputs}
         parameters: dict[str, Any] = {}
         for path, array in {**source.parameters, **source.statistics}.items():
-            leaf = _at(self, path)
+            leaf = leaf_at(self, path)
             is_declared = isinstance(leaf, Parameter | Buffer) and current_trace() is None
             parameters[path] = Array(array) if is_declared else leaf
         results = Evaluation(source.setting, parameters).outputs(source.graph, values)
@@ -134,13 +126,6 @@ class OnnxModel(Module):
         if missing:
             raise InputError(f"missing inputs: {', '.join(missing)}")
         return arguments
-
-
-def _at(model: Module, path: str) -> Any:
-    result: Any = model
-    for part in path.split("."):
-        result = vars(result)[part]
-    return result
 
 
 def _checked(declared: Input, value: Any, sizes: dict[str, int]) -> Any:

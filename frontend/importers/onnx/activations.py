@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.onnx.table import OnnxNode, Role, rule
+from tensorgrad.importers.onnx.table import OnnxNode, Role, rule
 from tensorgrad.tracing.tensor import Tensor
 
 

@@ -1,0 +1,1 @@
+"""ONNX models as modules; `tg.onnx` has the public functions."""
