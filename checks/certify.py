@@ -137,13 +137,13 @@ class _Step:
         run: The run.
         code: The kernel's computation.
         reads: The contents that it read, by operand.
-        found: The segments that it read.
+        segments: The segments that it read.
     """
 
     run: BoundRun
     code: str
     reads: tuple[tuple[Contents, ...], ...]
-    found: tuple[tuple[list[_Segment], ...], ...]
+    segments: tuple[tuple[list[_Segment], ...], ...]
 
 
 class _Execution:
@@ -321,7 +321,7 @@ def _wrong_read(step: _Step, before: Sequence[_Step]) -> str:
     nearest = max(candidates, key=lambda earlier: sum(map(tuple.__eq__, earlier.reads, step.reads)))
     number = next(i for i, (read, own) in enumerate(zip(nearest.reads, step.reads, strict=True)) if read != own)
     known = {symbol for contents in nearest.reads[number] for _, _, symbol, _ in contents}
-    strange = [read.writer for part in step.found[number] for read in part if read.symbol not in known]
+    strange = [read.writer for part in step.segments[number] for read in part if read.symbol not in known]
     there = " and ".join(dict.fromkeys(map(_named, strange))) or "nothing"
     return f"{_named(step.run)} reads operand {number} from memory that no longer holds it: {there} wrote there"
 

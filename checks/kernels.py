@@ -149,7 +149,7 @@ class _Fault:
         count: The number of such elements.
         size: The number of elements of the result.
         worst: The index of the element that exceeds its tolerance most.
-        found: Its value.
+        actual: Its value.
         value: The expected value.
         allowed: Its tolerance.
     """
@@ -157,14 +157,14 @@ class _Fault:
     count: int
     size: int
     worst: tuple[int, ...]
-    found: object
+    actual: object
     value: object
     allowed: float
 
     def of(self, what: str) -> str:
         """Returns a description."""
         return (
-            f"{self.count} of {self.size} elements of {what}, the worst at {list(self.worst)}, is {self.found} and "
+            f"{self.count} of {self.size} elements of {what}, the worst at {list(self.worst)}, is {self.actual} and "
             f"should be {self.value}; {self.allowed:.3g} is allowed"
         )
 

@@ -115,7 +115,7 @@ class _Event:
         parents: The events that produced its non-finite operands.
         arguments: The indices of the function's arguments among those operands.
         result: The kinds in its result.
-        given: The kinds in those operands that the result may have inherited.
+        inherited: The kinds in those operands that the result may have inherited.
         constant: The kinds in its constant operands.
         contents: Summaries of its operands and result, if the result has a kind that no operand but a constant has.
     """
@@ -124,7 +124,7 @@ class _Event:
     parents: list[_Event]
     arguments: list[int]
     result: Bad
-    given: Bad
+    inherited: Bad
     constant: Bad
     contents: tuple[tuple[Content, ...], Content] | None
 
@@ -178,13 +178,13 @@ class _Sources:
     Attributes:
         events: The events that produced them.
         arguments: The indices of the function's arguments among them.
-        given: The kinds in all of these.
+        inherited: The kinds in all of these.
         constant: The kinds in constants.
     """
 
     events: list[_Event] = field(default_factory=list["_Event"])
     arguments: list[int] = field(default_factory=list[int])
-    given: Bad = NOTHING
+    inherited: Bad = NOTHING
     constant: Bad = NOTHING
 
 
@@ -391,7 +391,8 @@ class NonfiniteSearch:
         event = _event(op, operands, result, bad, sources, inside)
         self._events.append(event)
         self._made[id(result)] = _Made(_reference(result), bad, event)
-        if bad & ~(event.given | event.constant) & NAN and isinstance(op, TensorOp) and is_unconditional(op.results[0]):
+        new = bad & ~(event.inherited | event.constant)
+        if new & NAN and isinstance(op, TensorOp) and is_unconditional(op.results[0]):
             places = results_with(op.results[0]) & self._checked
             if places:
                 raise _Found(event, places)
@@ -424,7 +425,7 @@ class NonfiniteSearch:
             elif bad:
                 result.constant |= bad
                 continue
-            result.given |= bad
+            result.inherited |= bad
         return result
 
     def _origin_of(self, results: Mapping[int, tuple[_Event | int, Bad]], values: Sequence[NumpyArray]) -> Origin:
@@ -442,7 +443,7 @@ class NonfiniteSearch:
         source: _Event | int | None = None
         if any(bad & NAN for _, bad in results.values()):
             source = self._first(events, arguments, values, NAN)
-            if isinstance(source, _Event) and source.given:
+            if isinstance(source, _Event) and source.inherited:
                 nan = source
                 source = self._first(nan.parents, nan.arguments, values, INFINITY, constants=False) or nan
         else:
@@ -479,7 +480,7 @@ class NonfiniteSearch:
         for place in sorted(places):
             if bad_of(values[place]) & bad:
                 return place
-        creating = [event for event in self._events if event in seen and not event.given & bad]
+        creating = [event for event in self._events if event in seen and not event.inherited & bad]
         of_finite = [event for event in creating if not event.constant & bad]
         return next(iter(of_finite or (creating if constants else ())), None)
 
@@ -497,7 +498,7 @@ class NonfiniteSearch:
 def _event(
     op: AnyOp, operands: Sequence[NumpyArray], result: NumpyArray, bad: Bad, sources: _Sources, inside: list[_Event]
 ) -> _Event:
-    inherited = sources.given
+    inherited = sources.inherited
     if inherited & INFINITY and bad & ~inherited & NAN and op.has_trait(Elementwise):
         # Infinities at indices other than the NaNs' are unrelated.
         nans, floats = np.isnan(result), [operand for operand in operands if operand.dtype.kind == "f"]

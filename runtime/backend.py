@@ -264,7 +264,7 @@ class RingSlot(Generic[BufferT]):
     buffers: dict[int, BufferT]
     outputs: Sequence[tuple[TensorSlot, np.ndarray | None]]
     """Each output, with a view of its memory if its value is copied when the step completes."""
-    given: bool = False
+    handed_out: bool = False
     """Whether the buffers themselves were handed out, so they must not be written again."""
     handles: list[tuple[weakref.ref[OutputHandle], TensorSlot]] = field(default_factory=list)
 
@@ -335,7 +335,7 @@ class OutputRing(Generic[BufferT]):
 
     def _take(self, index: int) -> int:
         """Returns the slot's index, after replacing its buffers if they were handed out."""
-        if self._slots[index].given:
+        if self._slots[index].handed_out:
             self._slots[index] = self._new_slot()
         self._last = index
         return index
@@ -385,7 +385,7 @@ class OutputRing(Generic[BufferT]):
 
     def _fetch(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
         if self._device.is_host and tensor.size >= LEAST_GIVEN and not tensor.is_converted:
-            slot.given = True
+            slot.handed_out = True
             buffer, offset, size = slot.range_of(tensor)
             return tensor.decode(cast(np.ndarray, buffer)[offset : offset + size])
         others = self._along(slot, tensor)

@@ -260,7 +260,7 @@ def _traced(
         frozenset(untrained),
         parts,
         optimizer,
-        options.given(),
+        options.keywords(),
         compile,
         distribution,
     )

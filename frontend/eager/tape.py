@@ -72,7 +72,7 @@ class TapeNode:
         self.edges: Sequence[Edge | None] = edges
         self.results = derivative.results
         both = [*operands, *results]
-        self.values: list[Value | None] | None = [None if place is None else both[place] for place in derivative.taken]
+        self.values: list[Value | None] | None = [None if i is None else both[i] for i in derivative.positions]
         self.line = user_place(WITHIN)
         self.hooks: dict[int, dict[int, Hook]] = {}
         self.retained: dict[int, Leaf] = {}

@@ -95,7 +95,7 @@ class Derivative:
         pieces: For each operand, the index of the result that is its cotangent, or `None` for zero.
         active: The results that depend differentiably on a wanted operand.
         results: The types of the results.
-        taken: Like `uses`, as indices into a list of all operands and results; `None` for cotangents.
+        positions: Like `uses`, as indices into a list of all operands and results; `None` for cotangents.
     """
 
     template: Template | None
@@ -103,7 +103,7 @@ class Derivative:
     pieces: tuple[int | None, ...]
     active: tuple[bool, ...]
     results: tuple[Kind, ...]
-    taken: tuple[int | None, ...]
+    positions: tuple[int | None, ...]
 
     @property
     def has_any(self) -> bool:

@@ -211,13 +211,13 @@ def runs_of(
     """
     machine = None if target is None else machine_of(target)
     seconds = iter([dispatch.seconds for dispatch in profile.dispatches] if profile else [])
-    found: list[PlannedStep] = []
+    steps: list[PlannedStep] = []
     for (step, counts), use, cost in zip(runs(program.plan), flow.uses, costs_of(program), strict=True):
-        kernel, label, places, groups, taken = -1, "", use.places, (), None
+        kernel, label, places, groups, duration = -1, "", use.places, (), None
         if isinstance(step, Dispatch):
-            kernel, label, groups, taken = step.kernel, step.label, step.workgroups, next(seconds, None)
+            kernel, label, groups, duration = step.kernel, step.label, step.workgroups, next(seconds, None)
             places = places or kernels[kernel].places
-        found.append(
+        steps.append(
             PlannedStep(
                 kernel,
                 label,
@@ -228,7 +228,7 @@ def runs_of(
                 use.writes,
                 cost.bytes,
                 cost.flops,
-                taken,
+                duration,
                 use.branch,
                 use.stages,
                 busiest_module(use.stages),
@@ -237,7 +237,7 @@ def runs_of(
                 (0.0, 0.0) if machine is None else roofline(machine, cost.bytes, cost.flops),
             )
         )
-    return tuple(found)
+    return tuple(steps)
 
 
 def facts_of_program(program: Program, profile: Profile | None = None) -> Facts:

@@ -125,10 +125,10 @@ class _Collector:
                 self._add_branches(op, branch)
 
     def _use(self, op: Operation, reads: Sequence[SSAValue], writes: Sequence[SSAValue], branch: Branch | None) -> Use:
-        found = self._read(reads)
+        buffers = self._read(reads)
         if branch is not None:
-            found = (*found, branch.decision)
-        return Use(found, self._read(writes), self._sources.places(op), branch)
+            buffers = (*buffers, branch.decision)
+        return Use(buffers, self._read(writes), self._sources.places(op), branch)
 
     def _read(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
         return _numbers(values, self._numbers, self.flow)
@@ -146,15 +146,15 @@ class _Collector:
 
 def _numbers(values: Sequence[SSAValue], numbers: dict[SSAValue, int], flow: Flow) -> tuple[int, ...]:
     """Returns the indices of the buffers that values are or alias; new buffers get one."""
-    found: list[int] = []
+    indices: list[int] = []
     for value in values:
         while isinstance(value.owner, RowOp):
             value = value.owner.view
         if value not in numbers:
             numbers[value] = len(flow.values)
             flow.values.append(_value(value))
-        found.append(numbers[value])
-    return tuple(dict.fromkeys(found))
+        indices.append(numbers[value])
+    return tuple(dict.fromkeys(indices))
 
 
 def _value(value: SSAValue) -> Value:
@@ -203,10 +203,10 @@ def flow_of_program(program: Program) -> Flow:
             flow.uses.append(Use((), ()))
             continue
         if isinstance(step, Collective):
-            read, written = (tuple(number(*one) for one in found) for found in (step.reads, step.writes))
+            read, written = (tuple(number(*buffer) for buffer in buffers) for buffers in (step.reads, step.writes))
             flow.uses.append(Use(read, written))
             continue
         bound = [(binding.access, number(binding.buffer, binding.offset, binding.size)) for binding in step.bindings]
-        written = tuple(one for access, one in bound if access != "read")
-        flow.uses.append(Use(tuple(one for _, one in bound), written))
+        written = tuple(buffer for access, buffer in bound if access != "read")
+        flow.uses.append(Use(tuple(buffer for _, buffer in bound), written))
     return flow.with_spans()

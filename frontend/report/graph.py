@@ -60,7 +60,7 @@ def graph_of(facts: Facts) -> tuple[list[GraphNode], list[Edge]]:
     for place, run in enumerate(facts.runs):
         edges += [Edge(writer, place, number) for number in run.reads for writer in writers.get(number, [])]
         for number in run.writes:  # over what another one has written, unless only one of both runs
-            kept = [one for one in writers.get(number, []) if _excludes(facts, run, one)]
+            kept = [writer for writer in writers.get(number, []) if _excludes(facts, run, writer)]
             writers[number] = [*kept, place]
     edges += [
         Edge(writer, node, number)

@@ -46,16 +46,16 @@ class Sources:
     def places_of(self, ops: Iterable[Operation]) -> tuple[SourceLine, ...]:
         """Returns the source lines of ops, without duplicates."""
         lines = (line for op in ops if (line := line_in(op.location)) is not None)
-        found = dict.fromkeys(self.place(line.filename.data, line.line.data) for line in lines)
-        found.pop(NOWHERE, None)
-        return tuple(found)
+        places = dict.fromkeys(self.place(line.filename.data, line.line.data) for line in lines)
+        places.pop(NOWHERE, None)
+        return tuple(places)
 
     def labels(self, root: Operation) -> list[str]:
         """Returns the source lines of an op and its nested ops as labels, by file and line."""
         places = self.places(root)
         files = list(self._numbers)
-        found = sorted((files[file], line) for file, line in places)
-        return list(dict.fromkeys(self._label(file, line) for file, line in found))
+        lines = sorted((files[file], line) for file, line in places)
+        return list(dict.fromkeys(self._label(file, line) for file, line in lines))
 
     def files(self) -> tuple[SourceFile, ...]:
         """Returns the files by their numbers; of those that can't be read the text is empty."""

@@ -89,10 +89,10 @@ def _flat(places: tuple[SourceLine, ...]) -> list[int]:
     return [number for place in places for number in place]
 
 
-def _compared(found: Comparison, marked: Any) -> dict[str, Any]:
+def _compared(comparison: Comparison, marked: Any) -> dict[str, Any]:
     return {
-        "names": list(found.names),
-        "figures": [list(row) for row in found.figures],
-        "levels": [{"name": name, "html": marked.html(diff, "diff")} for name, diff in found.levels],
-        "kernels": [list(row) for row in found.kernels],
+        "names": list(comparison.names),
+        "figures": [list(row) for row in comparison.figures],
+        "levels": [{"name": name, "html": marked.html(diff, "diff")} for name, diff in comparison.levels],
+        "kernels": [list(row) for row in comparison.kernels],
     }

@@ -31,7 +31,8 @@ def text_of(facts: Facts) -> str:
     sections = [f"{printable(facts.name)}: {summary_of(facts)}"]
     if facts.passes:
         rows = [
-            (one.name, f"{one.seconds:.3f}", str(one.ops), str(one.kernels), _changed(one.diff)) for one in facts.passes
+            (step.name, f"{step.seconds:.3f}", str(step.ops), str(step.kernels), _changed(step.diff))
+            for step in facts.passes
         ]
         sections.append(_table(("pass", "seconds", "ops", "kernels", "lines changed"), rows))
     live = facts.live_bytes()
@@ -57,26 +58,26 @@ def text_of(facts: Facts) -> str:
     return "\n\n".join(sections)
 
 
-def comparison_text(found: Comparison) -> str:
+def comparison_text(comparison: Comparison) -> str:
     """Returns the differences between two programs, as text."""
-    sections = [_table(("", *found.names), found.figures)]
-    if found.kernels:
-        rows = [(label, str(first), str(second)) for label, first, second in found.kernels]
-        sections.append(_table(("dispatches of the line", *found.names), rows))
-    same = [name for name, diff in found.levels if not diff]
+    sections = [_table(("", *comparison.names), comparison.figures)]
+    if comparison.kernels:
+        rows = [(label, str(first), str(second)) for label, first, second in comparison.kernels]
+        sections.append(_table(("dispatches of the line", *comparison.names), rows))
+    same = [name for name, diff in comparison.levels if not diff]
     if same:
         sections.append(f"the same at: {', '.join(same)}")
-    sections += [f"{name}:\n{diff}" for name, diff in found.levels if diff]
+    sections += [f"{name}:\n{diff}" for name, diff in comparison.levels if diff]
     return "\n\n".join(sections)
 
 
 def _by_line(facts: Facts) -> list[tuple[str, str]]:
     """Returns for each line of the user's program the dispatches that compute it."""
-    found: dict[tuple[int, int], list[str]] = {}
+    runs: dict[tuple[int, int], list[str]] = {}
     for number, run in enumerate(facts.runs):
         for place in run.places:
-            found.setdefault(place, []).append(str(number))
-    return [(f"{facts.files[file].path}:{line}", ", ".join(numbers)) for (file, line), numbers in sorted(found.items())]
+            runs.setdefault(place, []).append(str(number))
+    return [(f"{facts.files[file].path}:{line}", ", ".join(numbers)) for (file, line), numbers in sorted(runs.items())]
 
 
 def _changed(diff: str) -> str:

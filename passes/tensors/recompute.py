@@ -178,7 +178,7 @@ class _Copies:
     def __init__(self, block: Block, forward: set[Operation | Block], kept: set[SSAValue]):
         self.block, self.kept = block, kept
         self.places = {op: place for place, op in enumerate(block.ops) if op in forward}
-        self.made: dict[SSAValue, SSAValue] = {}
+        self.copies: dict[SSAValue, SSAValue] = {}
 
     def replace(self, backward: list[Operation]) -> None:
         """Makes the derivative read copies of all values that aren't kept."""
@@ -195,7 +195,7 @@ class _Copies:
         while waiting:
             value = waiting.pop()
             source = value.owner
-            if value in self.kept or value in self.made or _is_free(value) or source in ops:
+            if value in self.kept or value in self.copies or _is_free(value) or source in ops:
                 continue
             if isinstance(source, Operation) and source in self.places:
                 ops.add(source)
@@ -207,8 +207,8 @@ class _Copies:
         copy.location = source.location
         self._read_copies(copy)
         self.block.insert_op_before(copy, before)
-        self.made[source.results[0]] = copy.results[0]
+        self.copies[source.results[0]] = copy.results[0]
 
     def _read_copies(self, op: Operation) -> None:
         for place, operand in enumerate(op.operands):
-            op.operands[place] = self.made.get(operand, operand)
+            op.operands[place] = self.copies.get(operand, operand)

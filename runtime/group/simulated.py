@@ -24,7 +24,7 @@ class _Meeting:
         self.timeout = timeout
         self.changed = threading.Condition()
         self.brought: dict[int, tuple[str, Any]] = {}
-        self.taken: list[tuple[str, Any]] = []
+        self.met: list[tuple[str, Any]] = []
         self.round = 0
         self.ended: dict[int, str] = {}
         self.abandoned: dict[int, str] = {}
@@ -40,7 +40,7 @@ class _Meeting:
             present = self.round
             self.brought[rank] = (what, value)
             if len(self.brought) == self.size:
-                self.taken = [self.brought[rank] for rank in range(self.size)]
+                self.met = [self.brought[rank] for rank in range(self.size)]
                 self.brought = {}
                 self.round += 1
                 self.changed.notify_all()
@@ -48,10 +48,10 @@ class _Meeting:
             self.changed.wait_for(lambda: self.round > present or bool(self.ended or self.abandoned), self.timeout)
             if self.round == present:
                 self._give_up(rank, what, time.monotonic() - start)
-            others = [(rank, text) for rank, (text, _) in enumerate(self.taken) if text != what]
+            others = [(rank, text) for rank, (text, _) in enumerate(self.met) if text != what]
             if others:
                 raise GroupError(f"rank {rank} of {self.size} is in {what}, but rank {others[0][0]} in {others[0][1]}")
-            return [value for _, value in self.taken]
+            return [value for _, value in self.met]
 
     def _give_up(self, rank: int, what: str, waited: float) -> None:
         gone = {**self.abandoned, **self.ended}

@@ -66,7 +66,7 @@ def _timed(device: ProgramDevice, function: Callable[[Any], Any], shape: tuple[i
     executable = load_program(device, build_program(module, device.target))
     inputs = {"x": np.full(shape, 1.0 / shape[-1], np.float32)}
     costs = costs_of(executable.program)
-    cost = Cost(sum(one.bytes for one in costs), sum(one.flops for one in costs))
+    cost = Cost(sum(cost.bytes for cost in costs), sum(cost.flops for cost in costs))
     return cost, _profiled(executable, inputs).device_seconds
 
 

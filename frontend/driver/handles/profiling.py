@@ -236,8 +236,11 @@ class _TracedProgram:
 
 def _is_of(facts: Facts, own: Facts) -> bool:
     """Returns whether a report is on the program that another one is on."""
-    dispatches = [[(run.kernel, run.label, run.workgroups) for run in one.runs] for one in (facts, own)]
-    return dispatches[0] == dispatches[1] and [one.code for one in facts.kernels] == [one.code for one in own.kernels]
+    described, other = (
+        ([(run.kernel, run.label, run.workgroups) for run in side.runs], [kernel.code for kernel in side.kernels])
+        for side in (facts, own)
+    )
+    return described == other
 
 
 def _event(name: str, track: int, start: float, seconds: float, **arguments: Any) -> dict[str, Any]:

@@ -414,7 +414,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         training: Training[Any] = source.compile(
             argument_of(source.model) if model is None else model,
             loss=source.loss if loss is None else loss,
-            inputs=source.given if inputs is None else inputs,
+            inputs=source.loss_inputs if inputs is None else inputs,
             optimizer=source.optimizer if is_same else optimizer,
             **{**source.options, **options},
         )

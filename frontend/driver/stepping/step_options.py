@@ -59,7 +59,7 @@ class StepOptions:
     shard: str | None
     replicated: Sequence[str]
 
-    def given(self) -> Mapping[str, Any]:
+    def keywords(self) -> Mapping[str, Any]:
         """Returns the options as keyword arguments of `tg.compile`."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 

@@ -22,7 +22,7 @@ class Source:
     Attributes:
         model: The declared model.
         loss: The loss.
-        given: The loss's inputs as the caller gave them.
+        loss_inputs: The loss's inputs as the caller gave them.
         inputs: Their specifications, the key's included.
         with_key: Whether the loss takes a key that the training makes for each step.
         results: The loss and metrics as a tree, with the names of outputs for leaves.
@@ -38,7 +38,7 @@ class Source:
 
     model: Module
     loss: Callable[..., Any]
-    given: Mapping[str, Any]
+    loss_inputs: Mapping[str, Any]
     inputs: Mapping[str, Spec]
     with_key: bool
     results: Any

@@ -117,7 +117,7 @@ class _Lowering:
         self.arguments = arguments_of(function)
         self.results = results_of(function)
         self.lowered: dict[SSAValue, Lowered] = {}
-        self.made: dict[Operation, Operation] = {}
+        self.new_ops: dict[Operation, Operation] = {}
         """The ops of the new block in order of creation, each mapped to itself or to its replacement."""
         self.views_of: dict[SSAValue, list[SSAValue]] = {}
         """The tensors that are views of each buffer, collected once all ops have been lowered."""
@@ -164,7 +164,7 @@ class _Lowering:
         for argument in reversed(originals):
             self.block.erase_arg(argument)
         new_return = return_of(self.function)
-        self.block.insert_ops_before(list(self.made.values()), new_return)
+        self.block.insert_ops_before(list(self.new_ops.values()), new_return)
         set_signature(self.function, [*self.arguments, *results], [])
         self._erase_unused_constants()
 
@@ -225,7 +225,7 @@ class _Lowering:
         return Emit(lambda spec: self._emit(spec, op), self.target, bindings)
 
     def _add(self, op: Operation) -> None:
-        self.made[op] = op
+        self.new_ops[op] = op
 
     def _append(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
         buffer = alloc(spec.written, spec.result, op.location)
@@ -295,7 +295,7 @@ class _Lowering:
         ordered = sorted(parts, key=lambda part: part[1])
         new = RowOp.of([value for value, _ in ordered], [offset for _, offset in ordered], buffer_shape(row)[0])
         new.location = owner.location
-        self.made[owner] = new
+        self.new_ops[owner] = new
         row.replace_all_uses_with(new.result)
         owner.erase()
 
@@ -314,7 +314,7 @@ class _Lowering:
         owner = lowered.buffer.owner if isinstance(lowered, View) and _is_whole(value, lowered) else None
         if isinstance(lowered, View) and isinstance(owner, memref.AllocOp) and row_of(lowered.buffer) is None:
             lowered.buffer.replace_all_uses_with(argument)
-            del self.made[owner]
+            del self.new_ops[owner]
             for other in self.views_of.pop(lowered.buffer):
                 self.lowered[other] = View(argument, cast(View, self.lowered[other]).map)
             owner.erase()

@@ -30,7 +30,7 @@ class Frame:
         self.software = software
         self.number = number
         self.arrays = Arrays() if arrays is None else arrays
-        self.taken: dict[MemRefType[Attribute], int] = {}
+        self.used: dict[MemRefType[Attribute], int] = {}
 
     def array(self, block: Block, kind: MemRefType[Attribute]) -> SSAValue:
         """Returns an array in workgroup memory, which kernels that share a dispatch reuse.
@@ -39,8 +39,8 @@ class Frame:
             block: Where to allocate it, unless all arrays are allocated at the start of a certain block.
             kind: Its type.
         """
-        position = self.taken[kind] = self.taken.get(kind, -1) + 1
-        arrays_of_kind = self.arrays.made.setdefault(kind, [])
+        position = self.used[kind] = self.used.get(kind, -1) + 1
+        arrays_of_kind = self.arrays.by_type.setdefault(kind, [])
         if position == len(arrays_of_kind):
             op = wgsl.WorkgroupAllocOp(kind)
             top = block if self.arrays.block is None else self.arrays.block
@@ -57,6 +57,6 @@ class Arrays:
     """Arrays in a workgroup's memory, by type; allocated at the start of `block`, or at their first use."""
 
     block: Block | None = None
-    made: dict[MemRefType[Attribute], list[SSAValue]] = field(
+    by_type: dict[MemRefType[Attribute], list[SSAValue]] = field(
         default_factory=dict["MemRefType[Attribute]", "list[SSAValue]"]
     )

@@ -66,13 +66,13 @@ class Distribution:
         builder: The insertion point.
         size: The number of processes.
         rank: The rank of this process.
-        wanted: For values of the whole program, the axis along which to shard them if they are partial sums.
+        shard_axes: For values of the whole program, the axis along which to shard them if they are partial sums.
     """
 
     builder: TensorBuilder
     size: int
     rank: int
-    wanted: Mapping[SSAValue, int]
+    shard_axes: Mapping[SSAValue, int]
 
     def at(self, builder: TensorBuilder) -> Distribution:
         """Returns the same group with another insertion point."""
@@ -175,5 +175,5 @@ class Distribution:
         """
         if not placed.is_partial:
             return placed
-        axis = self.wanted.get(original)
+        axis = self.shard_axes.get(original)
         return self.whole(placed) if axis is None else self.cut(placed, Placement(axis))
