@@ -24,7 +24,7 @@ from tensorgrad.driver.stepping.broadcast_check import warn_of_pairs
 from tensorgrad.driver.stepping.distribution import checked_distribution
 from tensorgrad.driver.stepping.model_tracing import (
     checked_loss,
-    input_specs,
+    nested_specs,
     parameters_of,
     takes_key,
     trace_model,
@@ -96,7 +96,7 @@ def compile(
             trained: `{"actor": tg.optim.adam(1e-4), "critic": tg.optim.sgd(1e-2), "target": None}`. Or `None`: then a
             step runs the loss and its assignments without a derivative, as if everything were frozen.
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name, or `tg.like(batch)` for those of an
-            example; `None` without a loss.
+            example; `None` without a loss. An input may be a tree: a dict or a dataclass of `tg.spec`.
         device: "auto" for a hardware adapter if there is one, else the CPU, as reported by the log and the training's
             `repr`; "wgpu" for any adapter; "cpu" for native code; "numpy" for the reference.
         seed: Seeds the initialization and the key of each step.
@@ -238,13 +238,13 @@ def _traced(
         )
     key = random.key(options.seed)
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
-    specs = input_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
+    specs, nesting = nested_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
     distribution = checked_distribution(options.group, options.shard, options.replicated, specs, with_key)
     if distribution is not None:
         options.check_alone()
     untrained = parameters.keys() - {*parts.trained}
     with phases.measure("trace"), while_tracing("tg.compile", options.rounding):
-        traced = trace_model(declared, loss, specs, checked_loss, "kept", untrained)
+        traced = trace_model(declared, nesting.function(loss), specs, checked_loss, "kept", untrained)
     losses = losses_of(traced.results.loss, parts, function_name(loss))
     _warn_of_unused(traced.function, losses, function_name(loss))
     warn_of_pairs(traced.function, function_name(loss), stacklevel=4)
@@ -253,6 +253,7 @@ def _traced(
         loss,
         inputs,
         specs,
+        nesting,
         with_key,
         traced.results,
         traced.ranges,

@@ -19,7 +19,7 @@ from tensorgrad.ops.shape import (
     normalized_axis,
     note_range,
     reshape,
-    take,
+    slices_at,
     take_along_axis,
     take_rows,
 )
@@ -45,7 +45,7 @@ def embedding(table: TensorLike, indices: TensorLike) -> Tensor:
          [2. , 3. ],
          [0.5, 1. ]], dtype=f32)
     """
-    return take(table, indices, 0)
+    return slices_at(table, indices, 0, "embedding")
 
 
 def axis_of_indices(tensor: Tensor, indices: Tensor, axis: int, what: str) -> int:

@@ -597,9 +597,14 @@ def take(x: TensorLike, indices: TensorLike, axis: int = 0) -> Tensor:
         Array([[5, 6],
          [1, 2]], dtype=i32)
     """
+    return slices_at(x, indices, axis, "take")
+
+
+def slices_at(x: TensorLike, indices: TensorLike, axis: int, what: str) -> Tensor:
+    """Returns what `take` does; `what` is the function's name in error messages."""
     tensor, index_tensor = as_tensor(x), as_tensor(indices)
-    place = normalized_axis(axis, tensor.ndim, "take")
-    return take_rows(tensor, counted_from_front(index_tensor, tensor.shape[place], "take"), place)
+    place = normalized_axis(axis, tensor.ndim, what)
+    return take_rows(tensor, counted_from_front(index_tensor, tensor.shape[place], what), place)
 
 
 def take_along_axis(x: TensorLike, indices: TensorLike, axis: int) -> Tensor:

@@ -184,6 +184,17 @@ def indices_of_floats(at: Workplace) -> object:
     return tg.take(at.x, [0.5])  # here
 
 
+@mistake(DTypeError, "embedding: indices must be integers, got f32")
+def tokens_of_floats(at: Workplace) -> object:
+    return tg.nn.Embedding(5, 2).initialized(0)(at.x)  # here
+
+
+@mistake(InputError, "input 'x' must be a shape or a tg.spec(shape, dtype)")
+def a_shape_with_its_dtype(at: Workplace) -> object:
+    inputs: Any = {"x": ((4, 3), "f32"), "y": (4, 2)}
+    return tg.compile(at.model, loss=squared_error, optimizer=None, inputs=inputs)  # here
+
+
 @mistake(ShapeError, "cross_entropy: labels: index 3 is out of range, it must be in 0 to 2")
 def labels_counted_from_one(at: Workplace) -> object:
     return tg.cross_entropy(at.x, [0, 1, 2, 3])  # here

@@ -87,7 +87,7 @@ class StepPrograms:
         source, step, phases = self._source, self.declared.compilation, Phases()
         options = StepOptions(**source.options)
         with phases.measure("trace"), while_tracing("step", options.rounding):
-            traced = trace_model(source.model, source.loss, specs, checked_loss, "kept", source.untrained)
+            traced = trace_model(source.model, source.flat_loss, specs, checked_loss, "kept", source.untrained)
         recipe = step_recipe(traced.function, source, options, step.recipe.device, phases, step)
         tuned = Choice(tuned=step.choice.tuned)
         compilation = compile_recipe(recipe, phases, tuned, share=step.executable, in_turn=True)

@@ -89,7 +89,7 @@ class ModelFunctions:
         if patterns not in by_patterns:
             check, precision = chosen_captures(patterns), self._step.recipe.precision
             by_patterns[patterns] = self.compiled(
-                self._source.loss,
+                self._source.flat_loss,
                 program.inputs,
                 check,
                 "dropped",
@@ -109,7 +109,9 @@ class ModelFunctions:
         """Compiles the loss with its gradients, which are results named `gradient/<path>`."""
         step, source, phases = program.compilation.recipe, self._source, Phases()
         with phases.measure("trace"), while_tracing("gradients", step.precision):
-            traced = trace_model(source.model, source.loss, program.inputs, checked_loss, "dropped", source.untrained)
+            traced = trace_model(
+                source.model, source.flat_loss, program.inputs, checked_loss, "dropped", source.untrained
+            )
         order_parameters(traced.function, self._step.interface.parameters)
         name, wrt = traced.function.sym_name.data, wrt_of(traced.function, source.losses)
         recipe = Recipe(

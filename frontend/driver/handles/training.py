@@ -37,7 +37,7 @@ from tensorgrad.driver.handles.with_state import WithState
 from tensorgrad.driver.precision import Precision, check_device, checked_precision
 from tensorgrad.driver.stepping.distribution import refuse_to_save
 from tensorgrad.driver.stepping.model_tracing import checked_results, input_names, nested_specs
-from tensorgrad.driver.stepping.nested_inputs import Nesting
+from tensorgrad.driver.stepping.nested_inputs import Nesting, flat_inputs
 from tensorgrad.driver.stepping.step_programs import StepProgram
 from tensorgrad.driver.stepping.step_source import Source
 from tensorgrad.driver.storage.checkpoints import PARTS
@@ -152,10 +152,11 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
 
         Args:
             **inputs: An array for each input: numbers, or anything with `__array__` or `__dlpack__`, such as CPU
-                tensors of other libraries. The key of a loss that takes one is generated here. The batch size may
-                differ from that of `tg.compile`: the leading extent of the inputs that were declared with the same
-                one. The step is compiled for each size when it first occurs, unless it runs in a group of processes,
-                and continues with the same parameters and state; the 8 most recently used other sizes are kept.
+                tensors of other libraries; or a tree of arrays, as it was declared. The key of a loss that takes one is
+                generated here. The batch size may differ from that of `tg.compile`: the leading extent of the inputs
+                that were declared with the same one. The step is compiled for each size when it first occurs, unless it
+                runs in a group of processes, and continues with the same parameters and state; the 8 most recently used
+                other sizes are kept.
 
         Returns:
             The loss's result: its value before the update, a `tg.Array`, or a dict of those of the parts; or a pair of
@@ -171,6 +172,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         state = self._state
         with state.lock:
             self._check_model()
+            inputs = flat_inputs(inputs)
             program = self._programs.of(inputs, "step")
             inputs = self._own(inputs, "step", program.ranges)
             compilation = program.at(state.accumulated)
@@ -326,6 +328,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         patterns = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else ()
         if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
             raise InputError(f"capture: takes a name or several, got {names!r}")
+        inputs = flat_inputs(inputs)
         program = self._programs.of(inputs, "capture")
         captures = self._functions.captures(program, patterns)
         return captures.run(self._own(inputs, "capture", program.ranges))
@@ -352,6 +355,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         self._check_model()
         if not self._source.losses:
             raise OptionError("gradients: this program trains nothing")
+        inputs = flat_inputs(inputs)
         program = self._programs.of(inputs, "gradients")
         inputs = self._own(inputs, "gradients", program.ranges)
         gradients = self._functions.gradients(program).run(inputs)

@@ -66,7 +66,7 @@ def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
         try:
             specs[name] = declaration if isinstance(declaration, Spec) else spec(declaration)
         except (ShapeError, DTypeError, TypeError) as error:
-            raise InputError(f"input {name!r} must be a shape or a tg.spec: {error}") from error
+            raise InputError(f"input {name!r} must be a shape or a tg.spec(shape, dtype): {error}") from None
     return specs
 
 
@@ -113,10 +113,11 @@ def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: 
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return
+    names = list(dict.fromkeys(path.partition(".")[0] for path in specs))
     try:
-        signature.bind(None, **specs)
+        signature.bind(None, **dict.fromkeys(names))
     except TypeError as error:
-        arguments = ", ".join(["model", *specs])
+        arguments = ", ".join(["model", *names])
         raise InputError(f"{what} takes the arguments {signature}, it is called with ({arguments}): {error}") from None
 
 

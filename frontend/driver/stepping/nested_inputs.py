@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
@@ -50,8 +51,14 @@ class Nesting:
                 values[name] = rebuild([flat[path] for path in paths])
             return function(model, **values)
 
+        functools.update_wrapper(nested, function)  # its signature is the function's
         nested.__name__ = function_name(function)
         return nested
+
+
+def flat_inputs(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Returns the inputs of a call by the paths of their leaves."""
+    return Nesting(inputs).flat if any(map(is_tree, inputs.values())) else inputs
 
 
 def like(batch: Any) -> Any:

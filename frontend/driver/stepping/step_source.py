@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorgrad.driver.stepping.distribution import Distribution
+from tensorgrad.driver.stepping.nested_inputs import Nesting
 from tensorgrad.nn.module import Module
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.optim.parts import Losses, Parts
@@ -23,7 +24,8 @@ class Source:
         model: The declared model.
         loss: The loss.
         loss_inputs: The loss's inputs as the caller gave them.
-        inputs: Their specifications, the key's included.
+        inputs: The specifications of their leaves by path, the key's included.
+        nesting: Their trees.
         with_key: Whether the loss takes a key that the training makes for each step.
         results: The loss and metrics as a tree, with the names of outputs for leaves.
         ranges: The ranges that the loss requires of inputs that are used as indices.
@@ -40,6 +42,7 @@ class Source:
     loss: Callable[..., Any]
     loss_inputs: Mapping[str, Any]
     inputs: Mapping[str, Spec]
+    nesting: Nesting
     with_key: bool
     results: Any
     ranges: IndexRanges
@@ -50,6 +53,11 @@ class Source:
     options: Mapping[str, Any]
     compile: Callable[..., Any]
     distribution: Distribution | None = None
+
+    @property
+    def flat_loss(self) -> Callable[..., Any]:
+        """The loss as a function of the model and of the leaves of its inputs."""
+        return self.nesting.function(self.loss)
 
     @property
     def group(self) -> Group | None:

@@ -1,0 +1,94 @@
+"""Inputs of a training step that are trees of arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.errors import InputError
+
+
+@dataclass
+class Batch:
+    """Rows, and several targets for each."""
+
+    x: Any
+    targets: list[Any]
+
+
+BATCH = Batch(np.arange(12.0).reshape(4, 3) / 12, [np.ones((4, 2)), np.zeros((4, 2))])
+DICT = {"x": BATCH.x, "targets": BATCH.targets}
+FLAT = {"x": BATCH.x, "first": BATCH.targets[0], "second": BATCH.targets[1]}
+
+
+def squared(model: Any, x: Any, targets: Any, weight: Any) -> Any:
+    return weight * sum(tg.mse(model(x), target) for target in targets)
+
+
+def of_dict(model: Any, batch: Any, weight: Any) -> Any:
+    return squared(model, batch["x"], batch["targets"], weight)
+
+
+def of_dataclass(model: Any, batch: Any, weight: Any) -> Any:
+    return squared(model, batch.x, batch.targets, weight)
+
+
+def of_arrays(model: Any, x: Any, first: Any, second: Any, weight: Any) -> Any:
+    return squared(model, x, [first, second], weight)
+
+
+def training(loss: Any, **inputs: Any) -> Any:
+    specs = tg.like({**inputs, "weight": np.float32(1)})
+    return tg.compile(tg.nn.Linear(3, 2), loss=loss, optimizer=tg.optim.sgd(0.1), inputs=specs, device="numpy")
+
+
+@pytest.mark.parametrize(("loss", "batch"), [(of_dict, DICT), (of_dataclass, BATCH)])
+def test_a_tree_is_as_its_leaves(loss: Any, batch: Any) -> None:
+    nested, flat = training(loss, batch=batch), training(of_arrays, **FLAT)
+    for _ in range(2):
+        assert float(nested.step(batch=batch, weight=2.0)) == float(flat.step(**FLAT, weight=2.0))
+    gradients = nested.gradients(batch=batch, weight=2.0), flat.gradients(**FLAT, weight=2.0)
+    np.testing.assert_array_equal(gradients[0]["weight"], gradients[1]["weight"])
+    again = nested.replace_model(optimizer=tg.optim.adam(0.1))
+    assert float(again.step(batch=batch, weight=2.0)) == float(flat.step(**FLAT, weight=2.0))
+
+
+def test_another_batch_size() -> None:
+    longer = replace(BATCH, x=np.ones((7, 3)), targets=[np.ones((7, 2)), np.zeros((7, 2))])
+    nested = training(of_dataclass, batch=BATCH)
+    flat = training(of_arrays, **FLAT)
+    expected = flat.step(x=longer.x, first=longer.targets[0], second=longer.targets[1], weight=1.0)
+    assert float(nested.step(batch=longer, weight=1.0)) == float(expected)
+
+
+def test_a_training_of_trees_is_fitted_and_diagnosed() -> None:
+    nested = training(of_dict, batch=DICT)
+    before = float(nested.replay(lambda value: None, batch=DICT, weight=1.0))
+    tg.fit(nested, [{"batch": DICT, "weight": 1.0}], epochs=3, progress=False)
+    assert float(nested.step(batch=DICT, weight=1.0)) < before
+    assert nested.blame(batch=DICT, weight=1.0) is None
+    assert nested.inspect("tg.sub", batch=DICT, weight=1.0)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"batch": {"x": BATCH.x}}, "missing inputs 'batch.targets.0', 'batch.targets.1'"),
+        ({"batch": BATCH.x}, "unknown input 'batch'"),
+        ({"batch": {**DICT, "z": 1.0}}, "unknown input 'batch.z'"),
+    ],
+)
+def test_another_tree_is_an_error(inputs: Any, message: str) -> None:
+    nested = training(of_dict, batch=DICT)
+    with pytest.raises(InputError, match=message):
+        nested.step(**inputs, weight=1.0)
+    assert nested.step_count == 0
+
+
+def test_a_loss_without_the_argument_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"it is called with \(model, other, weight\)"):
+        training(of_dict, other=DICT)
