@@ -149,8 +149,12 @@ def activations() -> Cases:
     """Returns the cases of activations, softmax and losses."""
     cases = Cases()
     names = "relu silu gelu mish selu elu celu hardtanh hardswish hardsigmoid softplus logsigmoid softsign tanhshrink "
-    for name in f"{names} hardshrink softshrink leaky_relu relu6 sigmoid".split():
-        cases.function(name, getattr(F, name), (3, 4))
+    smooth_and_kinked = [getattr(F, name) for name in f"{names} hardshrink softshrink leaky_relu relu6 sigmoid".split()]
+    for function in smooth_and_kinked:
+        cases.function(function.__name__, function, (3, 4))
+    at_kinks = Function(lambda x: [function(x) for function in (*smooth_and_kinked, lambda x: F.rrelu(x))])
+    at_kinks.values.append(nn.Parameter(torch.tensor([-6.0, -3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 6.0, 20.0])))
+    cases.add("at_kinks", at_kinks)
     cases.function("gelu_tanh", lambda x: F.gelu(x, approximate="tanh") + F.threshold(x, 0.1, 2.0), (3, 4))
     cases.function(
         "softmax",
@@ -212,6 +216,17 @@ def reductions() -> Cases:
         (4, 5),
     )
     cases.function("cumulated", lambda a: [a.cumsum(0), a.cumprod(1), a.logcumsumexp(0), a.diff(dim=0)], (4, 5))
+    cases.function("extremes", lambda a: [*a.cummax(0), *a.cummin(1), a.fmax(a.new_zeros(())), a.fmin(a[:1])], (4, 5))
+    cases.function(
+        "ranked",
+        lambda a: [
+            a.median(),
+            *a.median(1),
+            *a.kthvalue(2, 0, keepdim=True),
+            a.masked_fill(a > 0, float("nan")).median(0)[0].isnan(),
+        ],
+        (4, 5),
+    )
     cases.function(
         "sorted",
         lambda a: [a.sort(1), a.sort(0, descending=True), a.topk(2), a.argsort(1), a.topk(2, largest=False)],

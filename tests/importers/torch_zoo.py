@@ -94,6 +94,37 @@ for name in ("deeplabv3_resnet50", "fcn_resnet50", "lraspp_mobilenet_v3_large"):
     _segmentation(name)
 
 
+class Detector(nn.Module):
+    """RetinaNet without its search for boxes: a pyramid of features, with scores and offsets at each of its levels."""
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def forward(self, images: torch.Tensor) -> Any:
+        return self.head(list(self.backbone(images).values()))
+
+
+@enter("retinanet_resnet18_fpn")
+def _detection() -> Example:
+    detection = library("torchvision.models.detection")
+    backbone = detection.backbone_utils.resnet_fpn_backbone(
+        backbone_name="resnet18", weights=None, norm_layer=nn.BatchNorm2d, trainable_layers=5
+    )
+    head = detection.retinanet.RetinaNetHead(backbone.out_channels, num_anchors=3, num_classes=4)
+    return Example(Detector(backbone, head), (_images(2, 64),))
+
+
+@enter("ssdlite_mobilenet_v3_large")
+def _mobile_detection() -> Example:
+    models = library("torchvision.models")
+    network = models.mobilenet_v3_large(weights=None, reduced_tail=True)
+    ssdlite = importlib.import_module("torchvision.models.detection.ssdlite")
+    backbone = ssdlite._mobilenet_extractor(network, 6, nn.BatchNorm2d)
+    head = ssdlite.SSDLiteHead([672, 480, 512, 256, 256, 128], [6] * 6, 4, nn.BatchNorm2d)
+    return Example(Detector(backbone, head), (_images(2, 96),))
+
+
 @enter("r3d_18")
 def _video() -> Example:
     return Example(library("torchvision.models.video").r3d_18(weights=None), (torch.randn(1, 3, 4, 32, 32),))

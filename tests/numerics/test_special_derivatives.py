@@ -72,6 +72,7 @@ KINKS: list[tuple[str, Callable[..., Any], list[list[float]], list[list[float]]]
         [[0.0, 4.0]],
         [[0, 0.25]],
     ),
+    ("fmod at 0", lambda x: tg.fmod(x, 2.0), [[-0.0, 0.0, -3.0]], [[1, 1, 1]]),
     ("x + x", lambda x: x + x, [[2.0]], [[2]]),
     ("x * x", lambda x: x * x, [[3.0]], [[6]]),
     ("x / x", lambda x: x / x, [[3.0]], [[0]]),

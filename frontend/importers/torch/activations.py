@@ -51,8 +51,9 @@ def _prelu(self: Tensor, weight: Tensor) -> Tensor:
 
 @rule("elu")
 def _elu(self: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
-    negative = alpha * tg.expm1(tg.minimum(self, 0) * input_scale)
-    return tg.where(tg.greater(self, 0), self, negative) * scale
+    positive = tg.greater(self, 0)
+    negative = alpha * tg.expm1(tg.where(positive, 0, self) * input_scale)
+    return tg.where(positive, self, negative) * scale
 
 
 @rule("celu")
@@ -62,7 +63,23 @@ def _celu(self: Tensor, alpha: float = 1.0) -> Tensor:
 
 @rule("hardtanh")
 def _hardtanh(self: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:
-    return tg.clip(self, min_val, max_val)
+    """Unlike that of a clip, its derivative at the bounds is 0."""
+    return tg.where(tg.less_equal(self, min_val), min_val, tg.where(tg.greater_equal(self, max_val), max_val, self))
+
+
+@rule("rrelu_with_noise_functional rrelu_with_noise")
+def _rrelu(
+    self: Tensor,
+    noise: Tensor,
+    call: Call,
+    lower: float = 0.125,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: None = None,
+) -> tuple[Tensor, Tensor]:
+    drawn = tg.random.uniform(call.key(), self.shape, lower, upper) if training else (lower + upper) / 2
+    slopes = tg.where(tg.greater(self, 0), 1.0, drawn)
+    return self * slopes, slopes
 
 
 @rule("softplus")

@@ -215,6 +215,10 @@ def _truth(x: Any) -> Any:
     return tg.not_equal(x, 0) if isinstance(x, Tensor) and x.dtype.kind != "b" else x
 
 
+def _is_nan(x: Any) -> Any:
+    return tg.not_equal(x, x)
+
+
 def _enter(
     prepared: Callable[[Any, Any, Call], tuple[Any, Any]], functions: Mapping[str, Callable[[Any, Any], Any]]
 ) -> None:
@@ -234,6 +238,8 @@ _enter(
     {
         "maximum": tg.maximum,
         "minimum": tg.minimum,
+        "fmax": lambda x, y: tg.where(tg.logical_or(tg.greater_equal(x, y), _is_nan(y)), x, y),  # of equal ones, `x`
+        "fmin": lambda x, y: tg.where(tg.logical_or(tg.less_equal(x, y), _is_nan(y)), x, y),
         "eq": tg.equal,
         "ne not_equal": tg.not_equal,
         "lt less": tg.less,

@@ -179,6 +179,37 @@ def _argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool
     return tg.argsort(self, dim, descending)
 
 
+@rule("cummax")
+def _cummax(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return tg.cummax(self, dim)
+
+
+@rule("cummin")
+def _cummin(self: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return tg.cummin(self, dim)
+
+
+@rule("kthvalue")
+def _kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    order = tg.argsort(self, dim)
+    index = tg.take(order, [k - 1], dim)
+    value = tg.take_along_axis(self, index, dim)
+    return (value, index) if keepdim else (tg.squeeze(value, dim), tg.squeeze(index, dim))
+
+
+@rule("median")
+def _median(self: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower one of two in the middle; of numbers and NaNs, a NaN, since that is the largest of all."""
+    if dim is None:
+        return _median(tg.reshape(self, (-1,)), 0)[0]
+    nan = tg.cast(tg.isnan(self), "i32")
+    first = tg.argmax(nan, dim, True)
+    middle = _kthvalue(self, (self.shape[dim] + 1) // 2, dim, True)[1]
+    index = tg.where(tg.any(nan != 0, dim, True), first, middle)
+    value = tg.take_along_axis(self, index, dim)
+    return (value, index) if keepdim else (tg.squeeze(value, dim), tg.squeeze(index, dim))
+
+
 @rule("topk")
 def _topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     return tg.topk(self, k, dim, largest)

@@ -197,9 +197,11 @@ def fmod(x: TensorLike, y: TensorLike) -> Tensor:
         rest = remainder(left, right)  # has the sign of `y`; the least integer has no magnitude to divide
         is_other = logical_and(not_equal(rest, 0), not_equal(less(rest, 0), less(left, 0)))
         return where(is_other, rest - right, rest)
-    magnitude = remainder(abs(left), abs(right))
+    is_negative = signbit(left)
+    size = where(is_negative, negative(left), left)  # unlike that of `abs`, its derivative at 0 is not 0
+    magnitude = remainder(size, abs(right))
     unchanged = logical_and(isinf(right), isfinite(left))
-    return where(unchanged, left, where(signbit(left), negative(magnitude), magnitude))
+    return where(unchanged, left, where(is_negative, negative(magnitude), magnitude))
 
 
 def fmax(x: TensorLike, y: TensorLike) -> Tensor:
