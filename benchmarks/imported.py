@@ -68,6 +68,101 @@ class UNet(nn.Module):
         return self.head(self.last(torch.cat([deep, first], 1)))
 
 
+class Decoder(nn.Module):
+    """A causal language model whose head is its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(256, 128), nn.Embedding(64, 128)
+        self.blocks = nn.ModuleList([Attention() for _ in range(3)])
+        self.norm = nn.LayerNorm(128)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(tokens) + self.positions.weight
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x) @ self.embedding.weight.T
+
+
+class Attention(nn.Module):
+    """A block of a decoder: causal attention of four heads, and a perceptron."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(128), nn.LayerNorm(128)])
+        self.qkv, self.out = nn.Linear(128, 384), nn.Linear(128, 128)
+        self.perceptron = nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.unflatten(-1, (4, 32)).transpose(1, 2) for part in self.qkv(self.norms[0](x)).chunk(3, -1))
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(heads.transpose(1, 2).flatten(2))
+        return x + self.perceptron(self.norms[1](x))
+
+
+class Patches(nn.Module):
+    """A vision transformer, or a mixer of perceptrons, over 8 x 8 patches of 4 x 4 pixels."""
+
+    def __init__(self, mixes: bool) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Conv2d(3, 96, 4, 4), nn.Linear(96, 10)
+        layer = nn.TransformerEncoderLayer(96, 4, 192, dropout=0.0, batch_first=True, norm_first=True)
+        body = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+        self.body = nn.Sequential(*(Mixer() for _ in range(4))) if mixes else body
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(self.embedding(x).flatten(2).transpose(1, 2)).mean(1))
+
+
+class Mixer(nn.Module):
+    """A block of an MLP-Mixer: a perceptron over patches and one over channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(96), nn.LayerNorm(96)])
+        self.patches, self.channels = (
+            nn.Sequential(nn.Linear(size, 2 * size), nn.GELU(), nn.Linear(2 * size, size)) for size in (64, 96)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.patches(self.norms[0](x).transpose(1, 2)).transpose(1, 2)
+        return x + self.channels(self.norms[1](x))
+
+
+def mobile() -> nn.Module:
+    """Returns a network of depthwise convolutions, each between two that mix channels."""
+
+    def block(inputs: int, outputs: int, stride: int) -> list[nn.Module]:
+        wide = 3 * inputs
+        depthwise = nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False)
+        layers = [nn.Conv2d(inputs, wide, 1, bias=False), depthwise, nn.Conv2d(wide, outputs, 1, bias=False)]
+        sizes = (wide, wide, outputs)
+        return [
+            part
+            for layer, size in zip(layers, sizes, strict=True)
+            for part in (layer, nn.BatchNorm2d(size), nn.ReLU6())
+        ]
+
+    body = [*block(16, 24, 2), *block(24, 24, 1), *block(24, 32, 2), *block(32, 32, 1)]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)]
+    return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *body, *head)
+
+
+class Graph(nn.Module):
+    """Three convolutions over the edges of a graph of 500 nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(64, 64) for _ in range(3)])
+        self.register_buffer("edges", torch.randint(0, 500, (2, 4000)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        source, target = self.edges
+        for layer in self.layers:
+            x = F.relu(x + torch.zeros_like(x).index_add(0, target, layer(x)[source]) / 8)
+        return x
+
+
 def _tokens() -> torch.Tensor:
     return torch.randint(0, 256, (8, 64))
 
@@ -81,6 +176,11 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
     "unet": lambda: (UNet(), torch.randn(8, 3, 32, 32)),
     "transformer": lambda: (Language(recurrent=False), _tokens()),
     "lstm": lambda: (Language(recurrent=True), _tokens()),
+    "decoder": lambda: (Decoder(), _tokens()),
+    "vision transformer": lambda: (Patches(mixes=False), torch.randn(16, 3, 32, 32)),
+    "mixer": lambda: (Patches(mixes=True), torch.randn(16, 3, 32, 32)),
+    "mobile": lambda: (mobile(), torch.randn(16, 3, 32, 32)),
+    "graph": lambda: (Graph(), torch.randn(500, 64)),
 }
 """The modules, each with a batch."""
 

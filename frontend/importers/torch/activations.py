@@ -67,15 +67,9 @@ def _hardtanh(self: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:
     return tg.where(tg.less_equal(self, min_val), min_val, tg.where(tg.greater_equal(self, max_val), max_val, self))
 
 
-@rule("rrelu_with_noise_functional rrelu_with_noise")
+@rule("rrelu_with_noise_functional", is_random=True)
 def _rrelu(
-    self: Tensor,
-    noise: Tensor,
-    call: Call,
-    lower: float = 0.125,
-    upper: float = 1 / 3,
-    training: bool = False,
-    generator: None = None,
+    self: Tensor, noise: Tensor, call: Call, lower: float = 0.125, upper: float = 1 / 3, training: bool = False
 ) -> tuple[Tensor, Tensor]:
     drawn = tg.random.uniform(call.key(), self.shape, lower, upper) if training else (lower + upper) / 2
     slopes = tg.where(tg.greater(self, 0), 1.0, drawn)
