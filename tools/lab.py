@@ -15,7 +15,7 @@ import tensorgrad
 from tensorgrad.errors import OptionError, ProgramError
 from tensorgrad.tools.printing import plain, print_json
 
-ORDER = ("levels", "passes", "schedules", "training", "derivatives", "bugs", "memory")
+ORDER = ("levels", "passes", "schedules", "training", "derivatives", "bugs", "memory", "optimizers")
 """The chapters, in the order in which they are read."""
 
 NEEDED = {"marimo": "marimo", "vl-convert-python": "vl_convert"}

@@ -89,6 +89,24 @@ def test_memory() -> None:
     assert "memory_limit" in ran("memory", share=10).refused
 
 
+def test_optimizers() -> None:
+    plain = ran("optimizers")
+    assert plain.mine[-1] < plain.mine[0] and not plain.solved
+    assert ran("optimizers", rate=0.021).mine[-1] > plain.mine[0], "too large a rate goes up"
+    source = """
+def init(parameter):
+    return {"mean": tg.zeros(parameter.shape)}
+
+
+def update(gradient, state, parameter, step, hyper):
+    mean = 0.9 * state["mean"] + gradient
+    return parameter - hyper.learning_rate * mean, {"mean": mean}
+"""
+    own = ran("optimizers", source=source)
+    assert own.solved and own.training.stats()["dispatches"] == own.built_in.stats()["dispatches"]
+    assert "wgsl.kernel" in ran("optimizers", source=source, level="wgsl").text
+
+
 def test_a_fault_is_the_last_step() -> None:
     module = 'func.func @f(%x: tensor<4xf32> {tg.name = "x", tg.role = "input"}) -> (tensor<4xf32>) {\n'
     module += "  %y = tg.exp %x : tensor<4xf32>\n  func.return %y : tensor<4xf32>\n}\n"
