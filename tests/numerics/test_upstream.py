@@ -26,12 +26,16 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.parser import Parser
+from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.dialects.tg.collective import CollectiveOp
+from tensorgrad.dialects.tg.shape import PackOp
 from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.passes.buffers.fuse.fuse_pass import FusePass
+from tensorgrad.passes.buffers.lower_tg_to_buf.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
@@ -50,12 +54,15 @@ EXCLUDED: dict[str, str] = {
 }
 """The cases that upstream's lowering cannot run, by id, with the reason."""
 
+PACKED = {case.id for case in CASES if issubclass(case.op, PackOp)}
+"""The cases that have no counterpart on tensors: tensors are no ranges of others."""
+
 
 class Comparison:
     """Modules that upstream MLIR runs together, and the differences of their results."""
 
-    def __init__(self) -> None:
-        self.batch = Batch()
+    def __init__(self, on_tensors: bool = False) -> None:
+        self.batch = Batch(on_tensors)
         self._expected: dict[str, tuple[list[str], list[NumpyArray], float, float | None]] = {}
 
     def add(
@@ -102,6 +109,19 @@ def test_values(number: int, tmp_path: Path) -> None:
         for pass_ in BUFFER_PASSES:
             apply(pass_, module)
             comparison.add(f"{case.id} after {pass_.name}", module.clone(), names, case.inputs, [expected], rtol)
+    differences = comparison.differences(tmp_path)
+    assert not differences, "\n".join(differences)
+
+
+@pytest.mark.parametrize("number", range(BATCHES))
+def test_values_on_tensors(number: int, tmp_path: Path) -> None:
+    comparison = Comparison(on_tensors=True)
+    for case in [case for case in CASES if case.id not in (*EXCLUDED, *PACKED)][number::BATCHES]:
+        module = traced(case.function, case.inputs)
+        names, expected = Names(module), case.value()
+        for pass_ in (InlineCallsPass(), SimplifyPass(), LowerTgToBufPass(), FusePass()):
+            apply(pass_, module)
+        comparison.add(case.id, module, names, case.inputs, [expected], case.tolerance)
     differences = comparison.differences(tmp_path)
     assert not differences, "\n".join(differences)
 
@@ -154,11 +174,32 @@ def _parsed(text: str) -> ModuleOp:
 
 def test_training_step(tmp_path: Path) -> None:
     """Parameters and state are updated in place, in arenas; host scalars are arguments."""
+    assert_step(_step(BUFFER_PASSES), Batch(), tmp_path)
+
+
+def test_training_step_on_tensors(tmp_path: Path) -> None:
+    """Updated parameters and state are results, in place of arguments that are written."""
+    assert_step(_step([LowerTgToBufPass(), FusePass()]), Batch(on_tensors=True), tmp_path)
+
+
+def assert_step(step: tuple[ModuleOp, dict[str, NumpyArray]], batch: Batch, folder: Path) -> None:
+    """Compares a step's results with those of the reference."""
+    module, values = step
+    expected = BufferExecutor(module).run(values)
+    batch.add("step", module, values)
+    results = batch.run(folder)["step"]
+    assert len(expected) == 7
+    for name, correct in expected.items():
+        assert_same(results[name], correct, 5e-6, name)
+
+
+def _step(passes: Sequence[ModulePass]) -> tuple[ModuleOp, dict[str, NumpyArray]]:
+    """Returns a training step after passes, and values for its inputs."""
     module = _parsed(LOSS)
     for pass_ in (TraceOptimizerPass("adam"), *tensor_passes("loss", [AppendUpdatesPass()])):
         pass_.apply(Context(), module)
     formulas = [slot.formula for slot in arguments_of(find_function(module, None)) if slot.formula]
-    for pass_ in BUFFER_PASSES:
+    for pass_ in passes:
         pass_.apply(Context(), module)
     generator = np.random.default_rng(3)
     shapes = {"x": (6, 5), "w": (5, 4), "v": (4, 5)}
@@ -166,10 +207,4 @@ def test_training_step(tmp_path: Path) -> None:
     values = {name: np.abs(generator.normal(size=shape)).astype(np.float32) for name, shape in shapes.items()}
     settings = {"learning_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "step": 2.0}
     values |= {text: np.array(Formula(text).evaluate(settings), np.float32) for text in formulas}
-    expected = BufferExecutor(module).run(values)
-    batch = Batch()
-    batch.add("step", module, values)
-    results = batch.run(tmp_path)["step"]
-    assert len(expected) == 7
-    for name, correct in expected.items():
-        assert_same(results[name], correct, 5e-6, name)
+    return module, values

@@ -25,6 +25,7 @@ from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
 from tensorgrad.interpreters.scalars import scalar_dtype
 from tensorgrad.passes.buffers.buf_to_upstream import LLVM_PIPELINE, OWN_ROLES, BufToUpstreamPass
+from tensorgrad.passes.buffers.buffers_to_tensors import BUFFERIZATION, BuffersToTensorsPass
 
 VERSION = "19"
 SECONDS = 300
@@ -100,9 +101,14 @@ class _Call:
 
 
 class Batch:
-    """Functions of `buf` that upstream MLIR runs together."""
+    """Functions of `buf` that upstream MLIR runs together.
 
-    def __init__(self) -> None:
+    Args:
+        on_tensors: Whether upstream is given tensors, to which it assigns buffers itself.
+    """
+
+    def __init__(self, on_tensors: bool = False) -> None:
+        self.on_tensors = on_tensors
         self._calls: dict[str, _Call] = {}
         self._texts: list[str] = []
         self._main: list[str] = []
@@ -133,7 +139,18 @@ class Batch:
         for place in named:
             if place.slot.role in INPUTS:
                 self._inputs.append((call.bounds(place)[0], _stored(values[place.slot.name], place)))
+        if self.on_tensors:
+            BuffersToTensorsPass().apply(Context(), module)
+            module.verify()
         self._texts += [str(op) for op in module.body.block.ops]
+
+    def functions(self) -> str:
+        """Returns the functions, on buffers."""
+        text = "\n".join(self._texts)
+        if not self.on_tensors:
+            return text
+        lowered = _call([tool("mlir-opt"), *BUFFERIZATION, "--mlir-print-local-scope"], text.encode())
+        return lowered.decode().strip().removeprefix("module {").removesuffix("}")
 
     def text(self) -> str:
         """Returns the whole file."""
@@ -154,7 +171,7 @@ class Batch:
     func.call @write(%output, %address, %bytes) : (i32, i64, i64) -> i64
     func.return
   }}
-{chr(10).join(self._texts)}
+{self.functions()}
 }}
 """
 
