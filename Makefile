@@ -12,6 +12,8 @@ WHAT ?= all
 LP_NUM_THREADS ?= 0
 # Tests run side by side; a BLAS with threads of its own makes each slower.
 OPENBLAS_NUM_THREADS ?= 1
+# Tests start hundreds of processes; where no bytecode may be written, each compiles every module that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 BIN := $(VENV)/bin
