@@ -35,14 +35,10 @@ class Checker(doctest.OutputChecker):
 def examples() -> Iterator[doctest.DocTest]:
     """Yields all docstrings with a prompt, of every module of the project; `tg` and `np` are known to them."""
     finder = doctest.DocTestFinder(exclude_empty=True)
-    for package in (
-        "tensorgrad",
-        *(f"tensorgrad.{name}" for name in ("dialects", "passes", "interpreters", "checks", "runtime", "tools")),
-    ):
-        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-            for example in finder.find(importlib.import_module(module.name), extraglobs={"tg": tg, "np": np}):
-                if example.examples:
-                    yield example
+    for module in pkgutil.walk_packages(tg.__path__, "tensorgrad."):
+        for example in finder.find(importlib.import_module(module.name), extraglobs={"tg": tg, "np": np}):
+            if example.examples:
+                yield example
 
 
 EXAMPLES = list({example.docstring: example for example in examples()}.values())
