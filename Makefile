@@ -29,6 +29,7 @@ PYTEST = LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_TH
 VENV_READY := $(VENV)/.ready-$(PLACE)
 EXAMPLES_READY := $(VENV)/.examples-$(KEY)
 TEST_READY := $(VENV)/.test-$(KEY)
+TYPES_READY := tests/web/npm/node_modules/.package-lock.json
 
 .PHONY: help install train test check test-mlir test-web lint types lit unit nightly format adapter bench docs web wheel clean
 
@@ -70,12 +71,16 @@ wheel: web ## Build the package in dist/
 	@rm -rf build/lib  # what setuptools left there would be packaged too
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-test-web: $(TEST_READY) web adapter ## Check the runtime for browsers, and try pages in headless Chromium
+$(TYPES_READY): tests/web/npm/package-lock.json $(TEST_READY)
+	@$(BIN)/python distribution/browser_module.py ci --ignore-scripts --prefix ../tests/web/npm
+	@touch $@
+
+test-web: $(TEST_READY) $(TYPES_READY) web adapter ## Check the runtime for browsers, and try pages in headless Chromium
 	@$(BIN)/python distribution/browser_module.py run check
 	@sh tools/ensure_browser.sh
 	$(PYTEST) -m "web and not nightly" $(PYTEST_ARGS)
 
-nightly: $(TEST_READY) web adapter ## Run what is too slow for every change, with many more random examples (SLICE=2/4: a quarter)
+nightly: $(TEST_READY) $(TYPES_READY) web adapter ## Run what is too slow for every change, with many more random examples (SLICE=2/4: a quarter)
 	@sh tools/ensure_browser.sh
 	$(INSTALL) --editable '.[test,models]'
 	$(PYTEST) -n $(JOBS) -m nightly --hypothesis-profile=nightly $(if $(SLICE),--slice $(SLICE)) $(PYTEST_ARGS)
@@ -95,7 +100,7 @@ docs: $(TEST_READY) web ## Build the documentation's site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) build dist out web/dist web/node_modules *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist out web/dist web/node_modules tests/web/npm/node_modules *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find $(wildcard $(CHECKED)) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV_READY):

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.web
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-INSTALLED = ROOT / "web" / "node_modules"
-COMPILERS = {"newest": INSTALLED / "typescript", "5.0": INSTALLED / "typescript-5"}
+INSTALLED = Path(__file__).parent / "npm" / "node_modules"
+COMPILERS = {"newest": ROOT / "web" / "node_modules" / "typescript", "5.0": INSTALLED / "typescript"}
 PAGES = sorted([ROOT / "web" / "README.md", ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(js|ts|jsx|tsx|javascript|typescript)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTIONS = {
