@@ -28,8 +28,10 @@ from tensorgrad.nn.activations import (
 )
 from tensorgrad.nn.attention import (
     MultiHeadAttention,
+    RotaryScaling,
     merge_heads,
     rotary_embedding,
+    rotary_frequencies,
     scaled_dot_product_attention,
     split_heads,
 )
@@ -90,7 +92,7 @@ from tensorgrad.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from tensorgrad.nn.pytorch import from_torch, to_torch
+from tensorgrad.nn.pytorch import from_torch, initialize_from, to_torch
 from tensorgrad.nn.rearranging import (
     ChannelShuffle,
     CircularPad1d,
@@ -209,6 +211,7 @@ __all__ = [
     "ReplicationPad1d",
     "ReplicationPad2d",
     "ReplicationPad3d",
+    "RotaryScaling",
     "Sequential",
     "SiLU",
     "Sigmoid",
@@ -231,10 +234,12 @@ __all__ = [
     "buffer",
     "from_torch",
     "inference",
+    "initialize_from",
     "merge_heads",
     "param",
     "read_weights",
     "rotary_embedding",
+    "rotary_frequencies",
     "scaled_dot_product_attention",
     "split_heads",
     "to_torch",

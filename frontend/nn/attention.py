@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,22 +27,29 @@ def _at(what: str) -> str:
     return f"{user_line()}: {what}"
 
 
-def rotary_embedding(x: TensorLike, positions: TensorLike | None = None, base: float = 10000.0) -> Tensor:
+def rotary_embedding(
+    x: TensorLike,
+    positions: TensorLike | None = None,
+    base: float = 10000.0,
+    frequencies: np.ndarray | None = None,
+) -> Tensor:
     """Rotates pairs of features by angles that grow with the position, so that products depend only on distances.
 
     Feature `i` of the first half forms a pair with feature `i` of the second half; at position `t` it is rotated by
-    `t * base ** (-2 i / features)`.
+    `t * frequencies[i]`, by default `t * base ** (-2 i / features)`.
 
     Args:
         x: `[..., length, features]`, floats.
-        positions: `[length]`, numbers or a tensor; 0, 1, 2, ... by default.
+        positions: `[length]`, or `[batch, length]` for `x` of shape `[batch, ..., length, features]`, numbers or a
+            tensor; 0, 1, 2, ... by default.
         base: Determines the lowest frequency.
+        frequencies: `[features / 2]`, such as those of `rotary_frequencies`, instead of a base.
 
     Returns:
         A tensor of the same shape.
 
     Raises:
-        ShapeError: The number of features is odd, or the number of positions is wrong.
+        ShapeError: The number of features is odd, or that of positions or frequencies is wrong.
         OptionError: The base is not positive.
 
     Example:
@@ -52,23 +60,105 @@ def rotary_embedding(x: TensorLike, positions: TensorLike | None = None, base: f
     tensor = as_tensor(x)
     if tensor.ndim < 2 or tensor.shape[-1] % 2:
         raise ShapeError(_at(f"rotary_embedding: expected a shape [..., length, even number], got {tensor.shape}"))
-    if not 0 < base < math.inf:
-        raise OptionError(_at(f"rotary_embedding: base must be positive and finite, got {base!r}"))
     length, half = tensor.shape[-2], tensor.shape[-1] // 2
-    turns = float(base) ** (-np.arange(half) / half)
+    turns = rotary_frequencies(2 * half, base) if frequencies is None else np.asarray(frequencies)
+    if turns.shape != (half,):
+        raise ShapeError(_at(f"rotary_embedding: expected {half} frequencies, got shape {turns.shape}"))
     if isinstance(positions, Traced):
-        if positions.shape != (length,):
-            raise ShapeError(_at(f"rotary_embedding: expected {length} positions, got shape {positions.shape}"))
-        angles = tg.expand_dims(tg.cast(positions, tensor.dtype), -1) * turns.astype(tensor.dtype)
+        places = _along_batch(positions, tensor.shape)
+        angles = tg.expand_dims(tg.cast(places, tensor.dtype), -1) * turns.astype(tensor.dtype)
         cosine, sine = tg.cos(angles), tg.sin(angles)
     else:
-        places = np.arange(length) if positions is None else np.asarray(positions)
-        if places.shape != (length,):
-            raise ShapeError(_at(f"rotary_embedding: expected {length} positions, got shape {places.shape}"))
-        exact = places[:, None] * turns
+        places = _along_batch(np.arange(length) if positions is None else np.asarray(positions), tensor.shape)
+        exact = places[..., None] * turns
         cosine, sine = (as_tensor(function(exact).astype(tensor.dtype)) for function in (np.cos, np.sin))
     first, second = tensor[..., :half], tensor[..., half:]
     return tg.concat([first * cosine - second * sine, second * cosine + first * sine], -1)
+
+
+def _along_batch(positions: Any, shape: tuple[int, ...]) -> Any:
+    """Returns positions, `[length]` or `[batch, length]`, such that they broadcast to `shape` without its last axis.
+
+    Raises:
+        ShapeError: They have another shape.
+    """
+    if positions.shape == shape[-2:-1]:
+        return positions
+    if len(shape) < 3 or positions.shape not in ((shape[0], shape[-2]), (1, shape[-2])):
+        batches = f" or [{shape[0]}, {shape[-2]}]" if len(shape) > 2 else ""
+        raise ShapeError(_at(f"rotary_embedding: expected {shape[-2]} positions{batches}, got shape {positions.shape}"))
+    return positions.reshape(positions.shape[0], *(1,) * (len(shape) - 3), positions.shape[1])
+
+
+@dataclass(frozen=True)
+class RotaryScaling:
+    """How rotary frequencies are lowered, for longer texts than those that a model was first trained on.
+
+    A pair that turns `n = original_length * frequency / (2 pi)` times within the original length keeps its frequency
+    if `n` is at least `high_turns`; it is divided by `factor` if `n` is at most `low_turns`; between them the two
+    frequencies are mixed in proportion to `n`. So Llama 3.1 does. With `low_turns` infinite all are divided: positions
+    are interpolated (S. Chen et al., Extending Context Window of Large Language Models via Positional Interpolation,
+    2023).
+
+    Raises:
+        OptionError: A number is not positive, or `low_turns` exceeds `high_turns`.
+
+    Example:
+        >>> tg.nn.RotaryScaling(factor=8.0, low_turns=1.0, high_turns=4.0, original_length=8192).factor
+        8.0
+
+    Attributes:
+        factor: What frequencies are divided by.
+        low_turns: The number of turns up to which they are divided entirely.
+        high_turns: The number of turns from which on they are not.
+        original_length: The length within which turns are counted.
+    """
+
+    factor: float
+    low_turns: float = math.inf
+    high_turns: float = math.inf
+    original_length: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0 < self.factor < math.inf and 0 <= self.low_turns <= self.high_turns and self.original_length > 0):
+            raise OptionError(_at(f"RotaryScaling: expected positive numbers, low_turns <= high_turns, got {self}"))
+
+
+def rotary_frequencies(features: int, base: float = 10000.0, scaling: RotaryScaling | None = None) -> np.ndarray:
+    """Returns the angles per position by which `rotary_embedding` rotates pairs: `base ** (-2 i / features)`.
+
+    Args:
+        features: The number of features, twice the number of pairs.
+        base: Determines the lowest frequency.
+        scaling: How they are lowered, or None.
+
+    Returns:
+        `[features / 2]`, f64.
+
+    Raises:
+        ShapeError: The number of features is odd.
+        OptionError: The base is not positive.
+
+    Example:
+        >>> tg.nn.rotary_frequencies(4, 100.0)
+        array([1. , 0.1])
+        >>> tg.nn.rotary_frequencies(4, 100.0, tg.nn.RotaryScaling(factor=2.0))
+        array([0.5 , 0.05])
+    """
+    if features % 2:
+        raise ShapeError(_at(f"rotary_frequencies: expected an even number of features, got {features}"))
+    if not 0 < base < math.inf:
+        raise OptionError(_at(f"rotary_embedding: base must be positive and finite, got {base!r}"))
+    half = features // 2
+    frequencies = float(base) ** (-np.arange(half) / half)
+    if scaling is None:
+        return frequencies
+    turns = scaling.original_length * frequencies / (2 * math.pi)
+    if scaling.low_turns == scaling.high_turns:
+        kept = (turns > scaling.low_turns).astype(np.float64)
+    else:
+        kept = np.clip((turns - scaling.low_turns) / (scaling.high_turns - scaling.low_turns), 0, 1)
+    return frequencies * (kept + (1 - kept) / scaling.factor)
 
 
 def split_heads(x: TensorLike, num_heads: int) -> Tensor:
@@ -122,6 +212,8 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     dropout: float = 0.0,
     dropout_key: tg.random.Key | None = None,
+    window: int | None = None,
+    softcap: float | None = None,
 ) -> Tensor:
     """`softmax(query @ key.T * scale) @ value`, for each head.
 
@@ -137,6 +229,8 @@ def scaled_dot_product_attention(
         scale: The factor of the scores; `1 / sqrt(features)` by default.
         dropout: The probability of dropping a weight; in a module of your own, 0 unless `self.training`.
         dropout_key: A random key, which dropout needs.
+        window: How many keys a query attends to at most, its own and those before it; only if `is_causal`.
+        softcap: Bounds scores, before masks apply: they become `softcap * tanh(scores / softcap)`.
 
     Returns:
         `[..., heads, queries, value features]`.
@@ -144,7 +238,8 @@ def scaled_dot_product_attention(
     Raises:
         ShapeError: The shapes don't match.
         DTypeError: The mask is neither bool nor float.
-        OptionError: There is dropout, and no key.
+        OptionError: There is dropout, and no key; there is a window, but attention is not causal; or the window or
+            `softcap` is not positive.
 
     Example:
         >>> query, key, value = tg.ones((2, 4, 5, 8)), tg.ones((2, 4, 7, 8)), tg.ones((2, 4, 7, 3))
@@ -154,6 +249,8 @@ def scaled_dot_product_attention(
 
     if dropout:
         check_key("scaled_dot_product_attention", dropout, dropout_key, "dropout_key")
+    if window is not None and not is_causal:
+        raise OptionError(_at("scaled_dot_product_attention: a window needs is_causal=True"))
     q, k, v = map(as_tensor, (query, key, value))
     lead, groups = _checked_heads(q, k, v)
     heads, queries, features = q.shape[-3:]
@@ -162,6 +259,9 @@ def scaled_dot_product_attention(
     merged = tg.reshape(q, [*lead, kv_heads, groups * queries, features])
     merged = merged * (1 / math.sqrt(features) if scale is None else scale)
     scores = tg.reshape(merged @ tg.swapaxes(k, -1, -2), [*lead, heads, queries, keys])
+    if softcap is not None:
+        cap = number_between("scaled_dot_product_attention", "softcap", softcap, np.finfo(np.float32).tiny, math.inf)
+        scores = cap * tg.tanh(scores / cap)
     allowed = None
     if mask is not None:
         mask_tensor = as_tensor(mask)
@@ -174,7 +274,7 @@ def scaled_dot_product_attention(
         if scores.shape != (*lead, heads, queries, keys):
             raise ShapeError(_at(f"scaled_dot_product_attention: the mask has too large a shape, {mask_tensor.shape}"))
     if is_causal:
-        causal = tg.causal_mask(queries, keys)
+        causal = tg.causal_mask(queries, keys, window)
         allowed = causal if allowed is None else tg.logical_and(allowed, causal)
     # With a mask of floats nothing is excluded, but a row of -inf has weights 0.
     weights = tg.softmax(scores, -1, where=True if allowed is None and mask is not None else allowed)

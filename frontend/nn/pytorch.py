@@ -18,16 +18,18 @@ A parameter that is reachable by several paths has each of these names in PyTorc
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tensorgrad.errors import InputError, OptionError, TensorgradError
+from tensorgrad.errors import InputError, OptionError, ParameterError, TensorgradError
 from tensorgrad.nn.attention import MultiHeadAttention
 from tensorgrad.nn.layers import Linear
 from tensorgrad.nn.module import Module, declarations, entries, is_container
+from tensorgrad.nn.parameters import Parameter
+from tensorgrad.nn.weight_files import WeightFiles
 from tensorgrad.nn.weights import Leaf, is_leaf, is_parameter
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.tracing.arrays import as_numpy, slot_of
@@ -77,31 +79,41 @@ class HasConstants(Protocol):
 
 
 @dataclass(frozen=True)
-class _Tensor:
-    """One of PyTorch's tensors, by its full name; its parts are declared parameters."""
+class TorchTensor:
+    """One of PyTorch's tensors, by its full name; its parts are declared parameters.
+
+    Attributes:
+        name: Its name in the state dict.
+        parts: Our parameters, which it stacks along its first axis.
+        transposed: Whether the two axes of each part are swapped.
+        turned: Whether its own two axes are swapped besides, as in GPT-2.
+    """
 
     name: str
     parts: tuple[Leaf, ...]
     transposed: bool
+    turned: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Its extents there."""
         shapes = [part.shape[::-1] if self.transposed else part.shape for part in self.parts]
-        return (sum(shape[0] for shape in shapes), *shapes[0][1:]) if len(shapes) > 1 else shapes[0]
+        shape = (sum(shape[0] for shape in shapes), *shapes[0][1:]) if len(shapes) > 1 else shapes[0]
+        return shape[::-1] if self.turned else shape
 
-    def split(self, value: np.ndarray) -> list[np.ndarray]:
-        """Returns our parts of PyTorch's tensor."""
-        if len(self.parts) == 1:
-            pieces = [value]
-        else:
+    def part(self, value: np.ndarray, place: int) -> np.ndarray:
+        """Returns one of our parts of PyTorch's tensor."""
+        stacked = value.T if self.turned else value
+        if len(self.parts) > 1:
             extents = [part.shape[-1] for part in self.parts]  # the first axis of a transposed tensor, or the only one
-            pieces = np.split(value, np.cumsum(extents)[:-1])
-        return [np.asarray(piece.T if self.transposed else piece, order="C") for piece in pieces]
+            stacked = stacked[sum(extents[:place]) : sum(extents[: place + 1])]
+        return np.asarray(stacked.T if self.transposed else stacked, order="C")
 
     def join(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Returns PyTorch's tensor, joined from our parts."""
-        turned = [value.T if self.transposed else value for value in values]
-        return np.asarray(np.concatenate(turned) if len(turned) > 1 else turned[0], order="C")
+        stacked = [value.T if self.transposed else value for value in values]
+        joined = np.concatenate(stacked) if len(stacked) > 1 else stacked[0]
+        return np.asarray(joined.T if self.turned else joined, order="C")
 
 
 class Converted(dict[str, np.ndarray]):
@@ -155,44 +167,124 @@ def from_torch(
     """
     if not isinstance(state_dict, Mapping):
         raise InputError(f"from_torch: takes a state_dict, got {type(state_dict).__name__}")
-    tensors = _tensors(model, names)
-    paths = {id(parameter): path for path, parameter in declarations(model).items()}
     skipped, turned = _matching("ignore", state_dict, ignore), _matching("conv1d", state_dict, conv1d)
+    tensors = torch_tensors(model, names, turned)
+    paths = {id(parameter): path for path, parameter in declarations(model).items()}
     constants = _constants(model)
     arrays = {name: _array(name, value) for name, value in state_dict.items() if name not in skipped}
-    arrays |= {name: arrays[name].T for name in turned & arrays.keys()}
     for name in constants.keys() & arrays.keys():
         if not np.array_equal(arrays.pop(name), constants[name]):
             raise _mistake(f"from_torch: {name} is a constant of the model, and other numbers are given")
-    covered = {id(part) for tensor in tensors if tensor.name in arrays for part in tensor.parts}
-    missing = [t.name for t in tensors if t.name not in arrays and any(id(p) not in covered for p in t.parts)]
-    unexpected = [name for name in arrays if name not in {tensor.name for tensor in tensors}]
-    problems = {
-        "missing": missing if strict else [],
-        "unexpected": unexpected if strict else [],
-        "of another shape": [
-            f"{tensor.name} is {list(arrays[tensor.name].shape)}, expected {list(tensor.shape)}"
-            for tensor in tensors
-            if tensor.name in arrays and arrays[tensor.name].shape != tensor.shape
-        ],
-    }
-    if any(problems.values()):
-        listed = "; ".join(f"{what}: {', '.join(listing)}" for what, listing in problems.items() if listing)
-        advice = "ignore= leaves names out" + ("; strict=False takes what there is" if strict else "")
-        raise _mistake(f"from_torch: the state is not this model's. {listed}. {advice}")
+    advice = "ignore= leaves names out" + ("; strict=False takes what there is" if strict else "")
+    shapes = {name: array.shape for name, array in arrays.items()}
+    unexpected = _unexpected("from_torch", tensors, shapes, strict, advice)
     result: dict[str, np.ndarray] = {}
     for tensor in tensors:
         if tensor.name not in arrays:
             continue
-        for part, value in zip(tensor.parts, tensor.split(arrays[tensor.name]), strict=True):
+        for place, part in enumerate(tensor.parts):
             path = paths[id(part)]
-            array = _checked({path: part}, {path: value})[path]
+            array = _checked({path: part}, {path: tensor.part(arrays[tensor.name], place)})[path]
             if not np.array_equal(result.setdefault(path, array), array, equal_nan=True):
                 raise _mistake(f"from_torch: {tensor.name} differs from what {path} is under another name")
     converted = Converted((path, result[path]) for path in paths.values() if path in result)
     converted.missing = tuple(path for path in paths.values() if path not in result)
     converted.unexpected = tuple(unexpected)
     return converted
+
+
+def initialize_from(
+    model: Module,
+    weights: WeightFiles,
+    names: Mapping[str, str] | None = None,
+    ignore: str | Sequence[str] = (),
+    conv1d: str | Sequence[str] = (),
+    optional: str | Sequence[str] = (),
+) -> None:
+    """Makes PyTorch's tensors in files the initial values of a declared model: each is read when it is drawn.
+
+    So `tg.compile` and `model.initialized()` start from them, and nothing is in memory twice. The files must stay as
+    they are until then.
+
+    Args:
+        model: The model, whose parameters are declared. It is changed.
+        weights: The files.
+        names: As for `from_torch`.
+        ignore: As for `from_torch`.
+        conv1d: As for `from_torch`.
+        optional: Patterns of PyTorch's names of what the files may lack: such parameters keep their initializers.
+
+    Raises:
+        InputError: Names are missing or unexpected, or shapes differ (lists all).
+        OptionError: A path in `names` or a pattern in `ignore` or `conv1d` matches nothing.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from safetensors.numpy import save_file
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "model.safetensors")
+        >>> save_file({"weight": np.ones((5, 3), np.float16), "bias": np.zeros(5, np.float16)}, file)
+        >>> model = tg.nn.Linear(3, 5)
+        >>> tg.nn.initialize_from(model, tg.nn.read_weights(file))
+        >>> model.initialized()(tg.ones(3))
+        Array([3., 3., 3., 3., 3.], dtype=f32)
+    """
+    skipped = _matching("ignore", weights, ignore)
+    tensors = torch_tensors(model, names, _matching("conv1d", weights, conv1d))
+    shapes = {name: shape for name, shape in weights.shapes.items() if name not in skipped}
+    patterns = [optional] if isinstance(optional, str) else optional
+    needed = [
+        tensor
+        for tensor in tensors
+        if tensor.name in shapes or not any(fnmatch.fnmatchcase(tensor.name, pattern) for pattern in patterns)
+    ]
+    _unexpected("initialize_from", needed, shapes, True, "ignore= and optional= name exceptions")
+    parts = [(tensor, place) for tensor in needed if tensor.name in shapes for place in range(len(tensor.parts))]
+    declared = {id(leaf): leaf for leaf in declarations(model).values() if isinstance(leaf, Parameter)}
+    for tensor, place in parts:
+        if id(tensor.parts[place]) not in declared:
+            raise _mistake(f"initialize_from: {tensor.name} is no declared parameter", ParameterError)
+    for tensor, place in parts:
+        declared[id(tensor.parts[place])].initializer = _Stored(weights, tensor, place)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """An initializer: a part of a tensor in a file."""
+
+    weights: WeightFiles
+    tensor: TorchTensor
+    place: int
+
+    def __call__(self, key: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        value, name = self.tensor.part(self.weights[self.tensor.name], self.place), self.tensor.name
+        return _checked({name: self.tensor.parts[self.place]}, {name: value})[name]
+
+
+def _unexpected(
+    what: str, tensors: Sequence[TorchTensor], shapes: Mapping[str, tuple[int, ...]], strict: bool, advice: str
+) -> list[str]:
+    """Returns the names that aren't a model's, after checking the others against it.
+
+    Raises:
+        InputError: With `strict`, names are missing or unexpected; or shapes differ.
+    """
+    covered = {id(part) for tensor in tensors if tensor.name in shapes for part in tensor.parts}
+    names = {tensor.name for tensor in tensors}
+    missing = [t.name for t in tensors if t.name not in shapes and any(id(p) not in covered for p in t.parts)]
+    unexpected = [name for name in shapes if name not in names]
+    problems = {
+        "missing": missing if strict else [],
+        "unexpected": unexpected if strict else [],
+        "of another shape": [
+            f"{tensor.name} is {list(shapes[tensor.name])}, expected {list(tensor.shape)}"
+            for tensor in tensors
+            if tensor.name in shapes and shapes[tensor.name] != tensor.shape
+        ],
+    }
+    if any(problems.values()):
+        texts = "; ".join(f"{kind}: {', '.join(listing)}" for kind, listing in problems.items() if listing)
+        raise _mistake(f"{what}: the state is not this model's. {texts}. {advice}")
+    return unexpected
 
 
 def to_torch(
@@ -224,9 +316,9 @@ def to_torch(
     parameters = declarations(model)
     arrays = _checked(parameters, {name: _array(name, value) for name, value in values.items() if "/" not in name})
     by_parameter = {id(parameter): arrays[path] for path, parameter in parameters.items()}
-    tensors = _tensors(model, names)
+    turned = _matching("conv1d", {tensor.name: None for tensor in torch_tensors(model, names)}, conv1d)
+    tensors = torch_tensors(model, names, turned)
     joined = {tensor.name: tensor.join([by_parameter[id(part)] for part in tensor.parts]) for tensor in tensors}
-    joined |= {name: np.ascontiguousarray(joined[name].T) for name in _matching("conv1d", joined, conv1d)}
     return joined | _constants(model)
 
 
@@ -270,16 +362,28 @@ def _matching(option: str, names: Mapping[str, Any], patterns: str | Sequence[st
     return matching
 
 
-def _tensors(model: Module, names: Mapping[str, str] | None) -> list[_Tensor]:
-    """Returns all of PyTorch's tensors; those with several names appear under each."""
+def torch_tensors(
+    model: Module, names: Mapping[str, str] | None = None, turned: Collection[str] = ()
+) -> list[TorchTensor]:
+    """Returns all of PyTorch's tensors; those with several names appear under each.
+
+    Args:
+        model: The model.
+        names: As for `from_torch`.
+        turned: The names of those whose axes are swapped.
+
+    Raises:
+        OptionError: A path in `names` matches nothing.
+    """
     tensors = [
-        _Tensor(f"{path}.{stored.name}" if path else stored.name, parts, stored.transposed)
+        TorchTensor(f"{path}.{stored.name}" if path else stored.name, parts, stored.transposed)
         for path, stored, parts in _visited("", model, ())
     ]
     for prefix in names or {}:
         if not any(_is_below(tensor.name, prefix) for tensor in tensors):
             raise _mistake(f"names: {prefix!r} is not a path to a module or parameter", OptionError)
-    return [_Tensor(_renamed(tensor.name, names or {}), tensor.parts, tensor.transposed) for tensor in tensors]
+    renamed = [replace(tensor, name=_renamed(tensor.name, names or {})) for tensor in tensors]
+    return [replace(tensor, turned=tensor.name in turned) for tensor in renamed]
 
 
 def _is_below(name: str, prefix: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,10 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class _Entry:
-    """Where an array is: its file, the position of its first byte, and its description."""
+    """Where an array is: its file, as it was, the position of its first byte, and its description."""
 
     file: Path
+    state: tuple[int, int]
     start: int
     dtype: str
     shape: tuple[int, ...]
@@ -51,6 +52,8 @@ class WeightFiles(Mapping[str, np.ndarray]):
 
     def __getitem__(self, name: str) -> np.ndarray:
         entry = self._entries[name]
+        if _state(entry.file) != entry.state:
+            raise InputError(f"{user_line()}: {entry.file} has changed since it was read: read_weights reads it anew")
         if 0 in entry.shape:
             stored = np.zeros(entry.shape, FORMATS[entry.dtype])
         else:
@@ -58,6 +61,16 @@ class WeightFiles(Mapping[str, np.ndarray]):
         if entry.dtype != "BF16":
             return np.asarray(stored)
         return (stored.astype(np.uint32) << 16).view(np.float32)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the arrays by name; nothing is read."""
+        return {name: entry.shape for name, entry in self._entries.items()}
+
+    def renamed(self, rule: Callable[[str], str | None]) -> WeightFiles:
+        """Returns the same arrays under other names, without those for which the rule returns `None`."""
+        named = {rule(name): entry for name, entry in self._entries.items()}
+        return WeightFiles({name: entry for name, entry in named.items() if name is not None})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -111,8 +124,15 @@ def read_weights(path: str | os.PathLike[str]) -> WeightFiles:
     return WeightFiles({name: held[file][name] for name, file in files.items()})
 
 
+def _state(file: Path) -> tuple[int, int]:
+    """Returns what changes with a file: its size, and when it was written."""
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns
+
+
 def _entries(file: Path) -> dict[str, _Entry]:
     """Returns the arrays that a file describes; the library checks that the description fits the file."""
+    state = _state(file)
     read_metadata(file, InputError)
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
@@ -124,5 +144,5 @@ def _entries(file: Path) -> dict[str, _Entry]:
         if dtype not in FORMATS:
             raise InputError(f"{user_line()}: {file}: {name} is {dtype}, which NumPy has no arrays of")
         check_shape(name, shape)
-        entries[name] = _Entry(file, 8 + length + described["data_offsets"][0], dtype, shape)
+        entries[name] = _Entry(file, state, 8 + length + described["data_offsets"][0], dtype, shape)
     return entries

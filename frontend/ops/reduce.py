@@ -363,7 +363,7 @@ def log_softmax(x: TensorLike, axis: Axes = -1, where: TensorLike | None = None)
     return shifted - _logarithm(sum(exp(shifted), axes, keepdims=True))
 
 
-def causal_mask(queries: int, keys: int | None = None) -> Tensor:
+def causal_mask(queries: int, keys: int | None = None, window: int | None = None) -> Tensor:
     """Returns which of `keys` positions each of `queries` positions may attend to: itself and those before it.
 
     The last query is at the last key, as with cached keys of earlier steps. It compares positions: nothing is stored.
@@ -371,9 +371,13 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
     Args:
         queries: The number of rows.
         keys: The number of columns; by default the number of rows.
+        window: How many positions a query may attend to at most, its own and those before it; by default all.
 
     Returns:
         Booleans of shape `[queries, keys]`.
+
+    Raises:
+        OptionError: The window is not positive.
 
     Example:
         >>> tg.causal_mask(3)
@@ -383,7 +387,12 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
     """
     columns = queries if keys is None else keys
     shape = (queries, columns)
-    return positions(shape, 1, NAMES["i32"]) <= positions(shape, 0, NAMES["i32"]) + (columns - queries)
+    column, row = positions(shape, 1, NAMES["i32"]), positions(shape, 0, NAMES["i32"]) + (columns - queries)
+    if window is None:
+        return column <= row
+    if window < 1:
+        raise OptionError(f"{user_line()}: causal_mask: the window must be positive, got {window}")
+    return (column <= row) & (column > row - window)
 
 
 def prod(x: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:

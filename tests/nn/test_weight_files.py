@@ -116,3 +116,49 @@ def test_a_prefix_and_the_layout_of_gpt2() -> None:
         np.testing.assert_array_equal(back[name], array)
     with pytest.raises(tg.errors.OptionError, match=r"conv1d 'mlp\.\*' matches none of h\.0\.attn"):
         tg.nn.from_torch(Block(), state, names, conv1d="mlp.*")
+
+
+def test_a_model_starts_from_files(folder: Path) -> None:
+    """Each value is read when it is drawn, converted to the parameter's dtype and layout."""
+    model = tg.nn.Sequential({"half": tg.nn.Linear(4, 3, bias=False), "same": tg.nn.Linear(3, 4, bias=False)})
+    names = {"half.weight": "bf16", "same.weight": "f64"}
+    tg.nn.initialize_from(
+        model, tg.nn.read_weights(folder), names, ignore=["f16", "f32", "i64", "flag", "empty"], conv1d="f64"
+    )
+    values = model.initialized().state_dict()
+    half = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_array_equal(values["half.weight"], half.bfloat16().float().numpy().T)
+    np.testing.assert_array_equal(values["same.weight"], half.numpy())
+    assert {value.dtype for value in values.values()} == {np.dtype(np.float32)}
+
+
+def test_what_may_be_missing_keeps_its_initializer(folder: Path) -> None:
+    weights = tg.nn.read_weights(folder).renamed(lambda name: "weight" if name == "f32" else None)
+    assert weights.shapes == {"weight": (3, 4)}
+    model = tg.nn.Linear(4, 3, bias_init=2.0)
+    with pytest.raises(tg.errors.InputError, match=r"state is not this model's\. missing: bias"):
+        tg.nn.initialize_from(model, weights)
+    tg.nn.initialize_from(model, weights, optional="b*")
+    np.testing.assert_array_equal(model.initialized().state_dict()["bias"], 2)
+    with pytest.raises(tg.errors.InputError, match=r"of another shape: weight is \[3, 4\], expected \[3, 5\]"):
+        tg.nn.initialize_from(tg.nn.Linear(5, 3, bias=False), weights)
+    with pytest.raises(tg.errors.ParameterError, match="weight is no declared parameter"):
+        tg.nn.initialize_from(tg.nn.Linear(4, 3, bias=False).initialized(0), weights)
+
+
+def test_parts_of_a_stacked_tensor(tmp_path: Path) -> None:
+    stacked = torch.arange(48.0).reshape(12, 4)
+    save_file({"in_proj_weight": stacked, "out_proj.weight": torch.eye(4)}, tmp_path / "model.safetensors")
+    model = tg.nn.MultiHeadAttention(4, 2, bias=False)
+    tg.nn.initialize_from(model, tg.nn.read_weights(tmp_path))
+    values = model.initialized().state_dict()
+    np.testing.assert_array_equal(values["k.weight"], stacked[4:8].T)
+
+
+def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    save_file({"weight": torch.zeros(3, 4)}, file)
+    weights = tg.nn.read_weights(file)
+    save_file({"weight": torch.zeros(3, 4), "another": torch.zeros(1)}, file)
+    with pytest.raises(tg.errors.InputError, match=r"model.safetensors has changed since it was read"):
+        weights["weight"]

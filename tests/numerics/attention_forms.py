@@ -39,6 +39,10 @@ def causal(q: Any, k: Any, v: Any) -> Any:
     return scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def windowed(q: Any, k: Any, v: Any) -> Any:
+    return scaled_dot_product_attention(q, k, v, is_causal=True, window=3)
+
+
 def causal_masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
     return scaled_dot_product_attention(q, k, v, mask=mask, is_causal=True)
 
@@ -141,6 +145,7 @@ def forms(queries: int, keys: int, features: int = 6) -> list[Form]:
     return [
         Form("plain", scaled_dot_product_attention, (q, k, v), {"groups": 8, "queries": queries, "causal": None}),
         Form("causal", causal, (q, k, v), {"causal": ahead, "zeros": True, "masks": 0}),
+        Form("windowed", windowed, (q, k, v), {"causal": ahead, "masks": 1}),
         Form("padded", masked, (q, k, v, padding), {"causal": None, "masks": 1}),
         Form("padded-causal", causal_masked, (q, k, v, padding), {"causal": ahead, "masks": 1}),
         Form("biased", masked, (q, k, v, normal(4, queries, keys, seed=6)), {"biases": 1, "zeros": True}),
