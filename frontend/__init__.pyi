@@ -11,6 +11,7 @@ from tensorgrad import distributed as distributed
 from tensorgrad import errors as errors
 from tensorgrad import initializers as initializers
 from tensorgrad import linalg as linalg
+from tensorgrad import models as models
 from tensorgrad import nn as nn
 from tensorgrad import onnx as onnx
 from tensorgrad import optim as optim

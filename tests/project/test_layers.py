@@ -54,6 +54,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "driver": (*FUNCTIONS, "eager", "nn", "optim", "passes", "checks", "report", "web"),
     "train": (*FUNCTIONS, "driver", "nn", "optim"),
     "importers": (*FUNCTIONS, "", "nn"),
+    "models": (*FUNCTIONS, "", "nn"),
     "onnx": ("surface", "importers.onnx"),
     "callbacks": ("surface", "train"),
     "data": ("surface", "train"),
@@ -69,7 +70,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 }
 """For each room, the rooms of ours that it may import besides itself; "" is the public API, or all for tools and lab.
 
-Layers, optimizers and the importers are written as a user would write them: they are clients of the public API.
+Layers, optimizers, models and the importers are written as a user would write them: they are clients of the public API.
 """
 
 LAZY = ("", "surface", "tools", "passes.registry", "passes.pipelines", "driver.compiling", "report")

@@ -56,6 +56,7 @@ def test_modules_list_what_they_export() -> None:
         tg.distributed,
         tg.initializers,
         tg.linalg,
+        tg.models,
         tg.onnx,
         tg.testing,
     )
@@ -117,6 +118,7 @@ def test_modules_do_not_hide_functions():
         "errors",
         "initializers",
         "linalg",
+        "models",
         "nn",
         "onnx",
         "optim",

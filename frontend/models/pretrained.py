@@ -1,0 +1,78 @@
+"""What models of Hugging Face's folders share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import tensorgrad as tg
+from tensorgrad.errors import ShapeError
+from tensorgrad.models.settings import Options
+from tensorgrad.tracing.location import user_line
+
+
+class Pretrained(tg.nn.Module):
+    """The base of models whose parameters have the names that transformers gives them.
+
+    Attributes:
+        options: The settings.
+    """
+
+    options_type: ClassVar[type[Options]]
+    base: ClassVar[str] = ""
+    """The name of the part that several tasks share, in files of models for a task."""
+    is_base: ClassVar[bool] = False
+    """Whether the model is that part alone, whose files omit its name."""
+    head: ClassVar[Sequence[str]] = ()
+    """Patterns of parameters, named as those of models for a task, that belong to a task."""
+    unused: ClassVar[Sequence[str]] = ()
+    """Patterns of what files may hold besides."""
+    conv1d: ClassVar[Sequence[str]] = ()
+    """Patterns of weights that are stored as `[in, out]`."""
+
+    def __init__(self, options: Options):
+        super().__init__()
+        self.options = options
+
+    @classmethod
+    def architectures(cls) -> dict[str, str]:
+        """Returns transformers' names of the model, by type of model: by default the class's own."""
+        return dict.fromkeys(cls.options_type.model_types, cls.__name__)
+
+
+def linear(options: Options, in_features: int, out_features: int, bias: bool = True) -> tg.nn.Linear:
+    """Returns a linear layer with weights and biases initialized as transformers does."""
+    init = tg.initializers.normal(options.initializer_range)
+    return tg.nn.Linear(in_features, out_features, bias, init=init, bias_init=0.0)
+
+
+def embedding(options: Options, count: int, features: int) -> tg.nn.Embedding:
+    """Returns an embedding initialized as transformers does."""
+    return tg.nn.Embedding(count, features, init=tg.initializers.normal(options.initializer_range))
+
+
+def padding(attention_mask: Any) -> Any:
+    """Returns a mask `[batch, keys]`, which is 0 for padding, as one for all heads and queries, or `None`."""
+    if attention_mask is None:
+        return None
+    mask = tg.array(attention_mask)
+    return (mask if mask.dtype == tg.bool_ else mask != 0)[:, None, None, :]
+
+
+def subkey(key: Any, use: int) -> Any:
+    """Returns a key for one use of several, or `None` if there is none."""
+    return None if key is None else tg.random.fold_in(key, use)
+
+
+def positions_of(input_ids: Any, table: tg.nn.Embedding, position_ids: Any = None) -> Any:
+    """Returns the embeddings of the positions of tokens `[batch, length]`, by default 0, 1, 2, ...
+
+    Raises:
+        ShapeError: The length exceeds the table.
+    """
+    if position_ids is not None:
+        return table(position_ids)
+    length = tg.array(input_ids).shape[-1]
+    if length > table.num_embeddings:
+        raise ShapeError(f"{user_line()}: the model has {table.num_embeddings} positions, the text is of {length}")
+    return table.weight[:length]
