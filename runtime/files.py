@@ -42,7 +42,8 @@ def write_safetensors(
     try:
         aside.touch()
         mode = aside.stat().st_mode
-        save_file({name: np.asarray(value, order="C") for name, value in tensors.items()}, aside, metadata=dict(metadata))
+        ordered = {name: np.asarray(value, order="C") for name, value in tensors.items()}
+        save_file(ordered, aside, metadata=dict(metadata))
         aside.chmod(mode)  # The library creates files that only their owner can read.
         synchronize(aside)
         os.replace(aside, target)

@@ -27,7 +27,7 @@ class BertOptions(EncoderOptions):
     """
 
     model_types: ClassVar[Mapping[str, Mapping[str, Any]]] = {"bert": {}}
-    unless = {"tie_word_embeddings": True, "position_embedding_type": "absolute"}
+    fixed = {"tie_word_embeddings": True, "position_embedding_type": "absolute"}
 
     model_type: str = "bert"
     vocab_size: int = 30522

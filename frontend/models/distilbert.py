@@ -36,7 +36,7 @@ class DistilBertOptions(Options):
 
     model_types: ClassVar[Mapping[str, Mapping[str, Any]]] = {"distilbert": {}}
     without_effect = ("sinusoidal_pos_embds", "tie_weights_", "qa_dropout", "output_past")
-    unless = {"tie_word_embeddings": True}
+    fixed = {"tie_word_embeddings": True}
 
     model_type: str = "distilbert"
     vocab_size: int = 30522

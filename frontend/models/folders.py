@@ -62,7 +62,7 @@ def from_pretrained(
     architecture: str | None = None,
     num_labels: int | None = None,
     ignore: Sequence[str] = (),
-) -> Any:
+) -> Pretrained:
     """Returns the model that a folder of Hugging Face's holds; it is declared, and its values are read when needed.
 
     `tg.compile` starts from them, and `model.initialized()` has them. Until then the folder must stay as it is. Dropout
@@ -164,7 +164,7 @@ def _without_other_heads(weights: WeightFiles, model: Pretrained) -> WeightFiles
 
 
 def save_pretrained(
-    model: Any,
+    model: tg.nn.Module,
     folder: str | os.PathLike[str],
     values: Mapping[str, Any] | None = None,
     max_shard_bytes: int = 2**31,
@@ -174,8 +174,8 @@ def save_pretrained(
     Args:
         model: A model of `tg.models`.
         folder: The folder, which is created if there is none.
-        values: Arrays by path, such as `training.parameters()`; by default those of the model, which then has to be
-            initialized, as `training.model()` is.
+        values: Arrays by path, such as `training.parameters()` or `training.state_dict()`; by default those of the
+            model, which then has to be initialized, as `training.model()` is.
         max_shard_bytes: The size of a file above which the weights are divided among several.
 
     Raises:
@@ -204,7 +204,8 @@ def save_pretrained(
             "of a training, and model.initialized() a model's first ones"
         )
     slots = {path: slot_of(path, Spec(leaf.shape, leaf.dtype)) for path, leaf in leaves.items()}
-    arrays = check_inputs(slots, {**(leaves if values is None else values)}, what="parameter")
+    named = {path: value for path, value in (leaves if values is None else values).items() if "/" not in path}
+    arrays = check_inputs(slots, named, what="parameter")
     by_leaf = {id(leaf): arrays[path] for path, leaf in leaves.items()}
     tensors = torch_tensors(model)
     names = [tensor.name for tensor in tensors]

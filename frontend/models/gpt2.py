@@ -40,7 +40,7 @@ class GPT2Options(Options):
         *("n_ctx", "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout", "summary_proj_to_labels"),
         *("summary_type", "summary_use_proj"),
     )
-    unless = {"tie_word_embeddings": True}
+    fixed = {"tie_word_embeddings": True}
 
     model_type: str = "gpt2"
     vocab_size: int = 50257

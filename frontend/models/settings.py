@@ -23,7 +23,7 @@ WITHOUT_EFFECT = frozenset(
 )
 """Settings that say how others use or store a model; they don't change its results."""
 
-UNLESS = {
+FIXED = {
     "add_cross_attention": False,
     "is_decoder": False,
     "is_encoder_decoder": False,
@@ -31,7 +31,7 @@ UNLESS = {
     "tie_encoder_decoder": False,
     "use_bidirectional_attention": False,
 }
-"""Settings of which models here have one value."""
+"""Settings that models here support with one value."""
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "gelu": tg.gelu,
@@ -74,8 +74,8 @@ class Options:
     """What transformers takes for settings that a folder omits, by model type; the fields' defaults otherwise."""
     without_effect: ClassVar[Sequence[str]] = ()
     """Settings besides `WITHOUT_EFFECT` that don't change the family's results."""
-    unless: ClassVar[Mapping[str, Any]] = {}
-    """Settings besides `UNLESS` of which the family has one value."""
+    fixed: ClassVar[Mapping[str, Any]] = {}
+    """Settings besides `FIXED` that the family supports with one value."""
 
     model_type: str
     initializer_range: float = 0.02
@@ -112,7 +112,7 @@ class Options:
         model_type = str(config.get("model_type"))
         settings = cls.translated({name: value for name, value in config.items() if name not in ignore})
         own, every = cls.settings_of(model_type), {each.name: each.default for each in fields(cls)}
-        harmless, single = WITHOUT_EFFECT | set(cls.without_effect), {**every, **UNLESS, **cls.unless}
+        harmless, single = WITHOUT_EFFECT | set(cls.without_effect), {**every, **FIXED, **cls.fixed}
         for name, value in settings.items():
             if name in own or name in harmless or value is None or (name in single and value == single[name]):
                 continue

@@ -21,6 +21,8 @@ from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor, Traced
 
+TINIEST = float(np.finfo(np.float32).tiny)
+
 
 def _at(what: str) -> str:
 
@@ -43,7 +45,8 @@ def rotary_embedding(
         positions: `[length]`, or `[batch, length]` for `x` of shape `[batch, ..., length, features]`, numbers or a
             tensor; 0, 1, 2, ... by default.
         base: Determines the lowest frequency.
-        frequencies: `[features / 2]`, such as those of `rotary_frequencies`, instead of a base.
+        frequencies: `[features / 2]`, such as those of `rotary_frequencies`, instead of a base. Angles at known
+            positions are computed in their dtype.
 
     Returns:
         A tensor of the same shape.
@@ -70,8 +73,8 @@ def rotary_embedding(
         cosine, sine = tg.cos(angles), tg.sin(angles)
     else:
         places = _along_batch(np.arange(length) if positions is None else np.asarray(positions), tensor.shape)
-        exact = places[..., None] * turns
-        cosine, sine = (as_tensor(function(exact).astype(tensor.dtype)) for function in (np.cos, np.sin))
+        known = places[..., None].astype(turns.dtype) * turns
+        cosine, sine = (as_tensor(function(known).astype(tensor.dtype)) for function in (np.cos, np.sin))
     first, second = tensor[..., :half], tensor[..., half:]
     return tg.concat([first * cosine - second * sine, second * cosine + first * sine], -1)
 
@@ -82,12 +85,13 @@ def _along_batch(positions: Any, shape: tuple[int, ...]) -> Any:
     Raises:
         ShapeError: They have another shape.
     """
-    if positions.shape == shape[-2:-1]:
+    *lead, length, _ = shape
+    if positions.shape == (length,):
         return positions
-    if len(shape) < 3 or positions.shape not in ((shape[0], shape[-2]), (1, shape[-2])):
-        batches = f" or [{shape[0]}, {shape[-2]}]" if len(shape) > 2 else ""
-        raise ShapeError(_at(f"rotary_embedding: expected {shape[-2]} positions{batches}, got shape {positions.shape}"))
-    return positions.reshape(positions.shape[0], *(1,) * (len(shape) - 3), positions.shape[1])
+    if not lead or positions.shape not in ((lead[0], length), (1, length)):
+        batches = f" or [{lead[0]}, {length}]" if lead else ""
+        raise ShapeError(_at(f"rotary_embedding: expected {length} positions{batches}, got shape {positions.shape}"))
+    return positions.reshape(positions.shape[0], *(1 for _ in lead[1:]), length)
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,15 @@ class RotaryScaling:
         if not (0 < self.factor < math.inf and 0 <= self.low_turns <= self.high_turns and self.original_length > 0):
             raise OptionError(_at(f"RotaryScaling: expected positive numbers, low_turns <= high_turns, got {self}"))
 
+    def scaled(self, frequencies: np.ndarray) -> np.ndarray:
+        """Returns lower frequencies, in the same dtype."""
+        turns = self.original_length * frequencies / (2 * math.pi)
+        if self.low_turns == self.high_turns:
+            kept = (turns > self.low_turns).astype(frequencies.dtype)
+        else:
+            kept = np.clip((turns - self.low_turns) / (self.high_turns - self.low_turns), 0, 1)
+        return frequencies * (kept + (1 - kept) / self.factor)
+
 
 def rotary_frequencies(features: int, base: float = 10000.0, scaling: RotaryScaling | None = None) -> np.ndarray:
     """Returns the angles per position by which `rotary_embedding` rotates pairs: `base ** (-2 i / features)`.
@@ -151,14 +164,7 @@ def rotary_frequencies(features: int, base: float = 10000.0, scaling: RotaryScal
         raise OptionError(_at(f"rotary_embedding: base must be positive and finite, got {base!r}"))
     half = features // 2
     frequencies = float(base) ** (-np.arange(half) / half)
-    if scaling is None:
-        return frequencies
-    turns = scaling.original_length * frequencies / (2 * math.pi)
-    if scaling.low_turns == scaling.high_turns:
-        kept = (turns > scaling.low_turns).astype(np.float64)
-    else:
-        kept = np.clip((turns - scaling.low_turns) / (scaling.high_turns - scaling.low_turns), 0, 1)
-    return frequencies * (kept + (1 - kept) / scaling.factor)
+    return frequencies if scaling is None else scaling.scaled(frequencies)
 
 
 def split_heads(x: TensorLike, num_heads: int) -> Tensor:
@@ -260,7 +266,7 @@ def scaled_dot_product_attention(
     merged = merged * (1 / math.sqrt(features) if scale is None else scale)
     scores = tg.reshape(merged @ tg.swapaxes(k, -1, -2), [*lead, heads, queries, keys])
     if softcap is not None:
-        cap = number_between("scaled_dot_product_attention", "softcap", softcap, np.finfo(np.float32).tiny, math.inf)
+        cap = number_between("scaled_dot_product_attention", "softcap", softcap, TINIEST, math.inf)
         scores = cap * tg.tanh(scores / cap)
     allowed = None
     if mask is not None:

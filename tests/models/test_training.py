@@ -56,7 +56,7 @@ def test_a_model_for_another_task_has_a_new_head(tmp_path: Path) -> None:
     )
     losses = [float(training.step(tokens=tokens(), labels=labels)) for _ in range(15)]
     assert losses[-1] < 0.5 * losses[0]
-    tg.models.save_pretrained(training.model(), tmp_path / "trained")
+    tg.models.save_pretrained(model, tmp_path / "trained", training.state_dict())
     again = tg.models.from_pretrained(tmp_path / "trained")
     assert isinstance(again, tg.models.BertForSequenceClassification) and again.options.num_labels == 3
     assert again.options.written()["label2id"] == {"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2}
