@@ -15,7 +15,8 @@ from tensorgrad.models.distilbert import (
 )
 from tensorgrad.models.folders import from_pretrained, save_pretrained
 from tensorgrad.models.gpt2 import GPT2LMHeadModel, GPT2Options
-from tensorgrad.models.llama import LlamaForCausalLM, LlamaOptions
+from tensorgrad.models.llama import LlamaForCausalLM
+from tensorgrad.models.llama_options import LlamaOptions
 from tensorgrad.models.vit import ViTForImageClassification, ViTModel, ViTOptions
 from tensorgrad.surface.calls import publish
 

@@ -6,9 +6,10 @@ import copy
 import difflib
 import fnmatch
 import functools
+import itertools
 import math
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, cast
 
@@ -18,7 +19,7 @@ import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, OptionError, ParameterError, ShapeError, TraceError
 from tensorgrad.nn.description import Entry, named_call
 from tensorgrad.nn.named_values import NamedValues, check_kinds
-from tensorgrad.nn.parameters import Buffer, Parameter, drawn, is_float_array, parameter_of
+from tensorgrad.nn.parameters import Buffer, Parameter, drawing, is_float_array, parameter_of
 from tensorgrad.nn.state import State
 from tensorgrad.nn.weights import BUFFERS, PARAMETERS, Held, Kept, Leaf, Weight, described_leaf, is_leaf, is_parameter
 from tensorgrad.ops import random
@@ -200,12 +201,14 @@ class Module(NamedValues):
                 "initialized: the seed is a traced tensor, but values are sampled on the host: make "
                 "the models outside of the trace, and tg.stack their parameters"
             )
-        start.update(drawn(new, random.key(seed)))
+        drawn = drawing(new, random.key(seed))
         if any(_is_computed(value) for path, value in start.items() if path in computed or isinstance(value, Traced)):
+            start.update(drawn)
             return with_values(
                 origin, [value if isinstance(value, Tensor) else Array(value) for value in start.values()]
             )
-        return initialized_copy(origin, start, device)
+        present = ((path, value) for path, value in start.items() if path not in new)
+        return initialized_copy(origin, itertools.chain(present, drawn), device)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
         """Returns a separate model; immutable values are shared."""
@@ -323,17 +326,18 @@ def _checked_computed(
     return values
 
 
-def initialized_copy(origin: Module, values: Mapping[str, Any], device: DeviceName | None = None) -> Module:
+def initialized_copy(origin: Module, values: Iterable[tuple[str, Any]], device: DeviceName | None = None) -> Module:
     """Returns a separate copy of a model whose leaves are these values.
 
     Args:
         origin: The model.
-        values: An array for each parameter and buffer, by path.
+        values: The path and an array of each parameter and buffer; one at a time is copied.
         device: The device of the copy; `None` makes constants.
     """
     leaves: dict[int, Leaf] = {}
-    for path, leaf in declarations(origin).items():
-        array = np.array(values[path])
+    declared = declarations(origin)
+    for path, source in values:
+        leaf, array = declared[path], np.array(source)
         value = Array(array) if device is None else tg.tensor(array, leaf.dtype, device=device)
         assert isinstance(value, Array)
         if is_parameter(leaf):

@@ -92,6 +92,8 @@ def test_llama_s_rotary_positions(tmp_path: Path) -> None:
     np.testing.assert_allclose(results(model, {"input_ids": tokens(), "position_ids": places}), plain, atol=1e-5)
     apart = places * np.array([[1], [2]])
     moved = results(model, {"input_ids": tokens(), "position_ids": apart})
+    traced = tg.jit(lambda ids, places: model(ids, position_ids=places), device="numpy")(tokens(), apart)
+    np.testing.assert_allclose(np.asarray(traced), moved, atol=1e-5)
     np.testing.assert_allclose(moved[0], plain[0], atol=1e-5)
     assert np.abs(moved[1] - plain[1]).max() > 1e-2
 

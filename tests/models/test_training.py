@@ -42,25 +42,26 @@ def test_a_language_model_learns_a_text(name: str, device: str, tmp_path: Path) 
 def test_a_model_for_another_task_has_a_new_head(tmp_path: Path) -> None:
     place = bert().write(tmp_path / "read")
     model = tg.models.from_pretrained(place, architecture="BertForSequenceClassification", num_labels=3)
-    labels = np.array([2, 0], np.int32)
+    labels, mask = np.array([2, 0], np.int32), np.ones((2, 7), np.int32)
+    mask[1, 4:] = 0
 
-    def loss(model: Any, tokens: Any, labels: Any, key: Any) -> Any:
-        return tg.cross_entropy(model(tokens, key=key), labels)
+    def loss(model: Any, tokens: Any, mask: Any, labels: Any, key: Any) -> Any:
+        return tg.cross_entropy(model(tokens, mask, key=key), labels)
 
     training = tg.compile(
         model,
         loss=loss,
         optimizer=tg.optim.adamw(1e-2),
-        inputs={"tokens": tg.spec((2, 7), "i32"), "labels": tg.spec(2, "i32")},
+        inputs={"tokens": tg.spec((2, 7), "i32"), "mask": tg.spec((2, 7), "i32"), "labels": tg.spec(2, "i32")},
         device="numpy",
     )
-    losses = [float(training.step(tokens=tokens(), labels=labels)) for _ in range(15)]
+    losses = [float(training.step(tokens=tokens(), mask=mask, labels=labels)) for _ in range(15)]
     assert losses[-1] < 0.5 * losses[0]
     tg.models.save_pretrained(model, tmp_path / "trained", training.state_dict())
     again = tg.models.from_pretrained(tmp_path / "trained")
     assert isinstance(again, tg.models.BertForSequenceClassification) and again.options.num_labels == 3
     assert again.options.written()["label2id"] == {"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2}
-    assert np.asarray(tg.nn.inference(again.initialized())(tokens())).argmax(-1).tolist() == labels.tolist()
+    assert np.asarray(tg.nn.inference(again.initialized())(tokens(), mask)).argmax(-1).tolist() == labels.tolist()
 
 
 def test_an_image_classifier_with_other_classes(tmp_path: Path) -> None:

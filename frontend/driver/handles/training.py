@@ -372,7 +372,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         """
         self._check_model()
         values = self._executable.read(self._state.declared)
-        return argument_of(initialized_copy(self._source.model, values))
+        return argument_of(initialized_copy(self._source.model, values.items()))
 
     def replace_model(
         self,
