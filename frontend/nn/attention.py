@@ -22,6 +22,7 @@ from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor, Traced
 
 TINIEST = float(np.finfo(np.float32).tiny)
+"""The least normal number of f32."""
 
 
 def _at(what: str) -> str:
@@ -159,9 +160,9 @@ def rotary_frequencies(features: int, base: float = 10000.0, scaling: RotaryScal
         array([0.5 , 0.05])
     """
     if features % 2:
-        raise ShapeError(_at(f"rotary_frequencies: expected an even number of features, got {features}"))
+        raise ShapeError(_at(f"rotary positions: expected an even number of features, got {features}"))
     if not 0 < base < math.inf:
-        raise OptionError(_at(f"rotary_embedding: base must be positive and finite, got {base!r}"))
+        raise OptionError(_at(f"rotary positions: base must be positive and finite, got {base!r}"))
     half = features // 2
     frequencies = float(base) ** (-np.arange(half) / half)
     return frequencies if scaling is None else scaling.scaled(frequencies)

@@ -35,6 +35,20 @@ def test_a_window_and_a_bound_of_scores(queries: int, window: int) -> None:
     np.testing.assert_allclose(np.asarray(actual)[0], by_loops(q[0], k[0], v[0], window, 0.7), atol=1e-6)
 
 
+@pytest.mark.parametrize("softcap", [None, 0.7])
+def test_a_window_where_attention_is_one_kernel(softcap: float | None) -> None:
+    """There are enough scores that the compiler outlines attention; with a bound of scores it is composed."""
+    q, k, v = (drawn(2, 2, 80, 8, seed=seed) for seed in range(3))
+
+    def slope(q: Any, k: Any, v: Any) -> Any:
+        attended = tg.nn.scaled_dot_product_attention(q, k, v, is_causal=True, window=9, softcap=softcap)
+        return tg.sum(attended * tg.sin(attended))
+
+    function = tg.grad(slope, argnums=(0, 1, 2))
+    for actual, expected in zip(tg.jit(function, device="cpu")(q, k, v), function(q, k, v), strict=True):
+        np.testing.assert_allclose(np.asarray(actual), np.asarray(expected), atol=2e-5)
+
+
 def test_derivatives_through_a_window_and_a_bound() -> None:
     q, k, v, along = drawn(1, 5, 4), drawn(1, 5, 4, seed=1), drawn(1, 5, 3, seed=2), drawn(1, 5, 4, seed=3)
 
