@@ -19,7 +19,7 @@ from tensorgrad.surface.stubs import listed
 
 NAMESPACES = (
     *(f"tensorgrad.{name}" for name in ("callbacks", "data", "distributed", "errors", "initializers", "linalg")),
-    *(f"tensorgrad.{name}" for name in ("nn", "onnx", "optim", "optim.schedules", "random", "testing")),
+    *(f"tensorgrad.{name}" for name in ("models", "nn", "onnx", "optim", "optim.schedules", "random", "testing")),
     "tensorgrad.importers.torch",
 )
 """The modules whose names are public, besides `tensorgrad` itself."""

@@ -24,6 +24,11 @@ class BertOptions(EncoderOptions):
         max_position_embeddings: The greatest length.
         type_vocab_size: The number of types of tokens.
         classifier_dropout: The probability of dropping what a classifier reads; `hidden_dropout_prob` by default.
+
+    Example:
+        >>> options = tg.models.BertOptions(num_labels=3)
+        >>> options.hidden_size, options.written()["label2id"]
+        (768, {'LABEL_0': 0, 'LABEL_1': 1, 'LABEL_2': 2})
     """
 
     model_types: ClassVar[Mapping[str, Mapping[str, Any]]] = {"bert": {}}

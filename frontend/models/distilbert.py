@@ -32,6 +32,10 @@ class DistilBertOptions(Options):
         attention_dropout: The probability of dropping a weight of attention.
         activation: The activation function, by transformers' name.
         seq_classif_dropout: The probability of dropping what a classifier reads.
+
+    Example:
+        >>> tg.models.DistilBertOptions(dropout=0.0).n_layers
+        6
     """
 
     model_types: ClassVar[Mapping[str, Mapping[str, Any]]] = {"distilbert": {}}

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import tensorgrad as tg
 from tensorgrad.models.pretrained import Pretrained, embedding, linear, padding, positions_of, subkey
 from tensorgrad.models.settings import Options, activation
+from tensorgrad.nn.checks import positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,13 @@ class GPT2Options(Options):
         resid_pdrop: The probability of dropping a result of attention or of a feed-forward network.
         scale_attn_weights: Whether scores are divided by the square root of a head's features.
         scale_attn_by_inverse_layer_idx: Whether scores are divided by the number of the layer, from 1.
+
+    Raises:
+        ShapeError: `n_embd` or `n_head` is not a positive integer.
+
+    Example:
+        >>> tg.models.GPT2Options(n_layer=24, n_embd=1024, n_head=16).vocab_size
+        50257
     """
 
     model_types: ClassVar[Mapping[str, Mapping[str, Any]]] = {"gpt2": {}}
@@ -56,6 +64,10 @@ class GPT2Options(Options):
     resid_pdrop: float = 0.1
     scale_attn_weights: bool = True
     scale_attn_by_inverse_layer_idx: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive("GPT2Options", n_embd=self.n_embd, n_head=self.n_head)
 
 
 class GPT2Attention(tg.nn.Module):

@@ -11,6 +11,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.errors import InputError
 from tensorgrad.models.settings import Options
+from tensorgrad.nn.checks import positive
 from tensorgrad.tracing.location import user_line
 
 
@@ -89,6 +90,8 @@ SCALINGS: dict[str, Callable[..., tg.nn.RotaryScaling | None]] = {
 class LlamaOptions(Options):
     """Settings of Llama-shaped models, under transformers' names.
 
+    Defaults are those of a Llama; a folder's are those of its type of model.
+
     Attributes:
         model_type: `llama` (SmolLM too), `mistral`, `qwen2`, `qwen3`, `gemma` or `gemma2`: which biases and norms there
             are, how embeddings are scaled, and which settings apply.
@@ -117,8 +120,16 @@ class LlamaOptions(Options):
         final_logit_softcapping: A smooth bound of logits, or None.
 
     Raises:
-        OptionError: There is no such type of model.
+        OptionError: There is no such type of model, or it doesn't have one of the settings.
+        ShapeError: `hidden_size` or `num_attention_heads` is not a positive integer.
         InputError: `rope_scaling` has a type or settings that aren't supported.
+
+    Example:
+        >>> options = tg.models.LlamaOptions(
+        ...     vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4
+        ... )
+        >>> options.model_type, options.head_dim
+        ('llama', 4)
     """
 
     model_types: ClassVar[Mapping[str, Mapping[str, Any]]] = {name: kind.defaults for name, kind in VARIANTS.items()}
@@ -152,6 +163,7 @@ class LlamaOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        positive("LlamaOptions", hidden_size=self.hidden_size, num_attention_heads=self.num_attention_heads)
         heads = self.num_attention_heads
         kv_heads, head_dim = self.num_key_value_heads or heads, self.head_dim or self.hidden_size // heads
         object.__setattr__(self, "num_key_value_heads", kv_heads)

@@ -48,6 +48,18 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 """Activation functions by the names that Hugging Face gives them."""
 
 
+KINDS: dict[str, tuple[type, ...]] = {
+    "Mapping": (dict,),
+    "None": (type(None),),
+    "bool": (bool,),
+    "float": (int, float),
+    "int": (int,),
+    "list": (list,),
+    "str": (str,),
+}
+"""What JSON has for the annotations of settings."""
+
+
 def activation(name: str) -> Callable[[Any], Any]:
     """Returns an activation function.
 
@@ -86,6 +98,10 @@ class Options:
         if self.model_type not in self.model_types:
             known = ", ".join(self.model_types)
             raise OptionError(f"{user_line()}: {type(self).__name__} are of {known}, not of {self.model_type!r}")
+        own = self.settings_of(self.model_type)
+        for each in fields(self):
+            if each.name not in own and each.name != "others" and getattr(self, each.name) != each.default:
+                raise OptionError(f"{user_line()}: a {self.model_type} has no setting {each.name}")
 
     @classmethod
     def translated(cls, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,7 +123,7 @@ class Options:
             ignore: Names of settings that are left out.
 
         Raises:
-            InputError: A setting is unknown or has a value that the models here don't support, or one is missing.
+            InputError: A setting is unknown, of another type, or of a value that isn't supported; or one is missing.
         """
         model_type = str(config.get("model_type"))
         settings = cls.translated({name: value for name, value in config.items() if name not in ignore})
@@ -122,7 +138,13 @@ class Options:
                 f"ignore=[{name!r}] reads the folder without it"
             )
         chosen = {**cls.model_types.get(model_type, {})}
-        chosen |= {name: settings[name] for name in own if name in settings and _fits(own[name], settings[name])}
+        for name, setting in own.items():
+            value = settings.get(name)
+            if name not in settings or (value is None and "None" not in _kinds(setting)):
+                continue  # null stands for the default where a setting can't be absent
+            if not any(_is_of(value, kind) for kind in _kinds(setting)):
+                raise InputError(f"{user_line()}: the setting {name!r} is {value!r}, expected {setting.type}")
+            chosen[name] = value
         missing = [each.name for each in own.values() if each.name not in chosen and each.default is MISSING]
         if missing:
             raise InputError(f"{user_line()}: the folder's settings lack {', '.join(missing)}")
@@ -139,6 +161,10 @@ class Options:
         return {**self.others, **named, **own}
 
 
-def _fits(setting: Field[Any], value: Any) -> bool:
-    """Returns whether a value is to be read: `null` stands for the default where a setting can't be absent."""
-    return value is not None or "None" in str(setting.type)
+def _kinds(setting: Field[Any]) -> list[str]:
+    return str(setting.type).split(" | ")
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    """Returns whether a value of JSON is of a kind that fields are annotated with."""
+    return isinstance(value, KINDS[kind.partition("[")[0]]) and (kind == "bool" or not isinstance(value, bool))

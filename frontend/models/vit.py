@@ -28,6 +28,10 @@ class ViTOptions(EncoderOptions):
         qkv_bias: Whether the projections of attention have biases.
         pooler_act: The activation function of the pooler.
         pooler_output_size: The pooler's number of features; `hidden_size` by default.
+
+    Example:
+        >>> tg.models.ViTOptions(image_size=[32, 64], patch_size=8).hidden_size
+        768
     """
 
     model_types: ClassVar[Mapping[str, Mapping[str, Any]]] = {"vit": {}}

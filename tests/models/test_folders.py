@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from written_folders import FOLDERS, bert, gpt2, llama, tokens
 
 import tensorgrad as tg
-from tensorgrad.errors import InputError, OptionError, ParameterError
+from tensorgrad.errors import InputError, OptionError, ParameterError, ShapeError
 
 
 def small() -> tg.models.LlamaForCausalLM:
@@ -86,6 +87,10 @@ def test_a_tied_output_layer_in_a_file_is_left_out(tmp_path: Path) -> None:
         ),
         ({"rope_scaling": {"rope_type": "linear", "factor": 2.0, "odd": 1}}, "'odd': 1} is not supported"),
         ({"rope_scaling": {"rope_type": "linear"}}, "is not supported"),
+        ({"hidden_size": "16"}, "the setting 'hidden_size' is '16', expected int"),
+        ({"tie_word_embeddings": 1}, "the setting 'tie_word_embeddings' is 1, expected bool"),
+        ({"num_hidden_layers": True}, "the setting 'num_hidden_layers' is True, expected int"),
+        ({"rope_scaling": [2.0]}, "the setting 'rope_scaling' is .* expected Mapping"),
         ({"model_type": "mamba"}, "describes LlamaForCausalLM of type 'mamba'; what is supported: BertForMaskedLM, "),
         ({"architectures": ["LlamaForQuestionAnswering"]}, "describes LlamaForQuestionAnswering of type 'llama'"),
         ({"architectures": None}, "describes a model of type 'llama'"),
@@ -159,6 +164,12 @@ def test_what_can_t_be_written(tmp_path: Path) -> None:
 
 
 def test_options_that_are_wrong() -> None:
+    with pytest.raises(OptionError, match="a llama has no setting sliding_window"):
+        replace(small().options, sliding_window=5)
+    with pytest.raises(OptionError, match="a qwen2 has no setting mlp_bias"):
+        replace(small().options, model_type="qwen2", mlp_bias=True)
+    with pytest.raises(ShapeError, match="num_attention_heads"):
+        replace(small().options, num_attention_heads=0)
     with pytest.raises(OptionError, match=r"LlamaOptions are of llama, mistral, .*, not of 'gpt2'"):
         tg.models.LlamaOptions(
             model_type="gpt2",

@@ -82,7 +82,21 @@ QUESTIONS = {
 DTYPES = {name for name in dir(tg) if isinstance(getattr(tg, name), np.dtype)}
 IN_PROSE = {"__version__", "DeviceName", "Initializer", "Key", *DTYPES}
 """Public names that pages describe without an entry: dtypes are in a table."""
-MODULES = {"callbacks", "data", "distributed", "errors", "initializers", "linalg", "nn", "onnx", "optim", "random"}
+MODULES = {
+    *(
+        "callbacks",
+        "data",
+        "distributed",
+        "errors",
+        "initializers",
+        "linalg",
+        "models",
+        "nn",
+        "onnx",
+        "optim",
+        "random",
+    ),
+}
 """Public names that are modules, which have pages and sections of their own."""
 
 
