@@ -1,4 +1,7 @@
-"""ONNX models as modules: run them, differentiate them, fine-tune them. Needs the package `onnx`."""
+"""ONNX models as modules: run them, differentiate them, fine-tune them; and programs as ONNX files.
+
+Needs the package `onnx`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from importlib.util import find_spec
 if find_spec("onnx") is None:
     raise ImportError("tensorgrad.onnx needs the package onnx: pip install onnx")
 
+from tensorgrad.exporters.onnx.saving import save
 from tensorgrad.importers.onnx.model import OnnxModel, constant_inputs, load
 from tensorgrad.importers.onnx.reading import Input
 from tensorgrad.importers.onnx.rules import FAMILIES, RULES
@@ -25,6 +29,6 @@ def supported() -> dict[str, tuple[str, ...]]:
     return by_family(FAMILIES, named)
 
 
-__all__ = ["Input", "OnnxModel", "constant_inputs", "load", "supported"]
+__all__ = ["Input", "OnnxModel", "constant_inputs", "load", "save", "supported"]
 
 publish(globals())

@@ -352,6 +352,8 @@ linalg.trace         np.linalg.trace      torch.trace                  jnp
 linalg.vecdot        np.linalg.vecdot     torch.linalg.vecdot          jnp
 linalg.vector_norm   np.linalg.vector_norm torch.linalg.vector_norm     jnp
 
+onnx.save            -                    torch.onnx.export            -
+
 random.bernoulli     np.random.binomial   torch.bernoulli              jax.random.bernoulli
 random.bits          -                    -                            jax.random.bits
 random.categorical   np.random.choice     torch.multinomial            jax.random.categorical

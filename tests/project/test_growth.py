@@ -47,6 +47,7 @@ FINITE = {
         (
             "importers.torch.table.RULES",
             "importers.onnx.table.RULES",
+            "exporters.onnx.table.RULES",
             "passes.buffers.lower_tg_to_buf.registry.MEMORY_OPERANDS",
             "passes.buffers.lower_tg_to_buf.registry.RULES",
             "passes.buffers.lower_tg_to_buf.registry.SEQUENCES",

@@ -503,12 +503,24 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
             OSError: The file can't be written; what was there before is still there.
         """
         refuse_to_save(self._source.distribution, "save")
-        self._state.settings.refuse_functions(f"{user_line()}: save")
-        state, adding = self._state, self._programs.declared.accumulation
+        host, adding = self._host_state(f"{user_line()}: save"), self._programs.declared.accumulation
         program = self.program if target is None else self.program_for(target)
         others = None if adding is None else adding.program(target)
+        Saved(program, self._executable.read(), host, others).save(path)
+
+    def _host_state(self, what: str) -> Host:
+        """Returns what the host computes for a step, as files contain it.
+
+        Args:
+            what: The beginning of error messages.
+
+        Raises:
+            ProgramError: A schedule is a Python function, or the results can't be named.
+        """
+        state = self._state
+        state.settings.refuse_functions(what)
         key = np.asarray(random.key(state.seed)).tolist()
-        host = Host(
+        return Host(
             kind=STEP,
             results=structure_of(self._source.returned),
             made={} if state.key is None else {"key": STEP_KEY},
@@ -518,7 +530,6 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
             accumulated=self.accumulated,
             settings=dict(state.settings.values),
         )
-        Saved(program, self._executable.read(), host, others).save(path)
 
     def export_web(
         self,

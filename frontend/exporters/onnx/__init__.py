@@ -1,0 +1,1 @@
+"""Writes functions, models and training steps as ONNX files."""
