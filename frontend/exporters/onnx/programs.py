@@ -49,6 +49,9 @@ NAMED = (Role.PARAMETER, Role.STATE, Role.INPUT)
 UPDATES = "tensorgrad.updates"
 """The entry of a model's metadata that maps the outputs which replace inputs to these inputs, as JSON."""
 
+PARAMETERS = "tensorgrad.parameters"
+"""The entry of a model's metadata that lists the names of parameters, as JSON, for `tg.onnx.load`."""
+
 
 class _Program:
     """A model that is being written.
@@ -122,8 +125,9 @@ def model_of(program: Portable, version: str) -> ModelProto:
         producer_name="tensorgrad",
         producer_version=version,
     )
-    if program.host.kind == STEP:
-        helper.set_model_props(model, {UPDATES: json.dumps(writing.updates)})
+    parameters = [slot.name for slot in arguments_of(function) if slot.role == Role.PARAMETER]
+    updates = {UPDATES: json.dumps(writing.updates)} if writing.updates else {}
+    helper.set_model_props(model, {PARAMETERS: json.dumps(parameters), **updates})
     return model
 
 

@@ -17,7 +17,7 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.importers.onnx.checking import check, element_of, inlined, opset
 from tensorgrad.importers.onnx.elements import FLOATS, NumpyArray, dtype_of, element_name
 from tensorgrad.importers.onnx.evaluation import Evaluation, Graph
-from tensorgrad.importers.onnx.reading import Input, fixed_inputs, input_of, read, reading
+from tensorgrad.importers.onnx.reading import Input, fixed_inputs, input_of, listed_parameters, read, reading
 from tensorgrad.importers.onnx.table import Role, Setting
 from tensorgrad.importers.onnx.weights import Flow, Value, is_statistic, is_trainable, is_weight
 from tensorgrad.importers.parts import Part, declare, leaf_at
@@ -180,7 +180,8 @@ def load(
     The arrays of floats that are weights become parameters, whether the file has them as initializers or in `Constant`
     nodes. What is a weight is decided by the ops that use an array, however rearranged: the operands of products, the
     filters of convolutions, the scales of normalizations, tables that are looked up, and so on; docs/how-to/onnx.md has
-    the rule. Running statistics are buffers. All other arrays are constants: numbers, masks, exponents, shapes.
+    the rule. A file that `tg.onnx.save` wrote says itself which they are. Running statistics are buffers. All other
+    arrays are constants: numbers, masks, exponents, shapes.
 
     Parameters are named as in the file, with characters that no path has replaced by `_` and `/` by `.`; where graphs
     inside the graph have arrays of the same name, they are prefixed by the node and its attribute.
@@ -216,6 +217,7 @@ def load(
     """
     with reading():
         model, folder = read(source)
+        listed = listed_parameters(model)
         model = inlined(model)
         check(model)
         setting = Setting(opset(model), float64)
@@ -227,6 +229,8 @@ def load(
         inputs = tuple(input_of(value, float64) for value in declared)
         floats = [value for value in arrays if is_trainable(value) or is_statistic(value)]
         paths = dict(zip(_paths([value.name for value in floats]), floats, strict=True))
+    if trainable is None and listed is not None:
+        trainable = {path: value.name in listed for path, value in paths.items()}.__getitem__
     chosen = _parameters(paths, trainable, frozen)
     statistics = {path: value for path, value in paths.items() if is_statistic(value)}
     return OnnxModel(_Source(graph, inputs, _taken(chosen, float64), _taken(statistics, float64), setting))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.tracing.dtypes import DType
 from tensorgrad.tracing.location import user_line
+
+PARAMETERS = "tensorgrad.parameters"
+"""The entry of a model's metadata in which `tg.onnx.save` lists the names of parameters, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,12 @@ def read(source: Any) -> tuple[onnx.ModelProto, str]:
         return model, str(path.parent)
     except (checker.ValidationError, DecodeError) as error:
         raise OptionError(f"tg.onnx.load: this is not a valid ONNX model: {error}") from None
+
+
+def listed_parameters(model: onnx.ModelProto) -> frozenset[str] | None:
+    """Returns the names of the parameters of a model that `tg.onnx.save` wrote; None of any other."""
+    texts = [entry.value for entry in model.metadata_props if entry.key == PARAMETERS]
+    return frozenset(map(str, json.loads(texts[0]))) if texts else None
 
 
 def _check(model: onnx.ModelProto, source: onnx.ModelProto | str) -> None:
