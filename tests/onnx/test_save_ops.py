@@ -37,7 +37,7 @@ def test_every_op_has_a_rule() -> None:
     assert set(RULES) == {*tg.OPS, *regions}
 
 
-@pytest.mark.parametrize(("place", "cases"), joint(CASES, {"runtime": 1, "evaluator": 16}))
+@pytest.mark.parametrize(("place", "cases"), joint(CASES, {"runtime": 2, "evaluator": 16}))
 def test_value(place: str, cases: Sequence[Case]) -> None:
     run, exceptions = PLACES[place]
     alone_where_it_fails(check_values, [case for case in cases if case.id not in exceptions], run)

@@ -10,7 +10,6 @@ import numpy as np
 
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.elementwise import functions as tg
-from tensorgrad.dialects.tg.random import ERFINV_F64, ErfinvOp
 from tensorgrad.exporters.onnx.graph import F64, Graph, dtype_of
 from tensorgrad.exporters.onnx.table import rule
 
@@ -187,32 +186,11 @@ def _tail(graph: Graph, size: str) -> str:
     return graph.node("Mul", power, graph.node("Where", graph.node("Less", z, number(8)), near, far))
 
 
-@rule(ErfinvOp)
-def _erfinv(graph: Graph, op: ErfinvOp) -> str:
-    return graph.call("erfinv", lambda body, names: [_inverse(body, names[0])], graph.value(op.operand))[0]
-
-
-def _inverse(graph: Graph, x: str) -> str:
-    """Appends `tg.erfinv`'s definition, which computes in f64, and converts the result to the type of `x`."""
-    one, wide = graph.number(1, F64), graph.cast(x, F64)
-    product = graph.node("Mul", graph.node("Sub", one, wide), graph.node("Add", one, wide))
-    w = graph.node("Neg", graph.node("Log", product))
-    root = graph.node("Sqrt", w)
-    result = graph.number(math.nan, F64)
-    for place, (bound, shift, coefficients) in reversed([*enumerate(ERFINV_F64)]):
-        moved = graph.node("Sub", root if place else w, graph.number(shift, F64))
-        inside = graph.node("Less", w, graph.number(bound, F64))
-        result = graph.node("Where", inside, _polynomial(graph, moved, coefficients), result)
-    is_end = graph.node("Equal", graph.node("Abs", wide), one)
-    result = graph.node("Where", is_end, graph.number(math.inf, F64), result)
-    return graph.node("CastLike", graph.node("Mul", result, wide), x)
-
-
 def _ratio(graph: Graph, x: str, numerator: Sequence[float], denominator: Sequence[float]) -> str:
-    return graph.node("Div", _polynomial(graph, x, numerator), _polynomial(graph, x, denominator))
+    return graph.node("Div", polynomial(graph, x, numerator), polynomial(graph, x, denominator))
 
 
-def _polynomial(graph: Graph, x: str, coefficients: Sequence[float]) -> str:
+def polynomial(graph: Graph, x: str, coefficients: Sequence[float]) -> str:
     """Appends a polynomial in f64 by Horner's rule; the highest power's coefficient comes first."""
     result = graph.number(coefficients[0], F64)
     for coefficient in coefficients[1:]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from tensorgrad.exporters.onnx import (
     arithmetic,
-    contractions,
+    contract,
     control,
-    drawing,
+    convolution,
     functions,
-    indexing,
-    reductions,
-    shapes,
-    windows,
+    index,
+    random,
+    reduce,
+    shape,
+    sort,
 )
 from tensorgrad.exporters.onnx.table import RULES
 
 __all__ = ["FAMILIES", "RULES"]
 
-FAMILIES = (arithmetic, functions, shapes, reductions, contractions, windows, indexing, drawing, control)
+FAMILIES = (arithmetic, functions, shape, reduce, contract, convolution, index, sort, random, control)
 """The modules of the table."""

@@ -12,7 +12,7 @@ from tensorgrad.dialects.tg.base import int_list, int_value
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.convolution import ConvOp, FoldOp, WindowsOp, spread
 from tensorgrad.exporters.onnx.graph import F16, Graph, dtype_of
-from tensorgrad.exporters.onnx.shapes import padded, reversed_along
+from tensorgrad.exporters.onnx.shape import padded, reversed_along
 from tensorgrad.exporters.onnx.table import rule
 
 

@@ -1,13 +1,15 @@
-"""Random bits: a cipher on counters, in arithmetic of integers, with the same bits everywhere."""
+"""What draws random numbers: a cipher on counters, in arithmetic of integers, and the inverse error function."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from tensorgrad.dialects.tg.random import PARITY, ROTATIONS, ThreefryOp
-from tensorgrad.exporters.onnx.graph import I32, U32, Graph
+from tensorgrad.dialects.tg.random import ERFINV_F64, PARITY, ROTATIONS, ErfinvOp, ThreefryOp
+from tensorgrad.exporters.onnx.functions import polynomial
+from tensorgrad.exporters.onnx.graph import F64, I32, U32, Graph
 from tensorgrad.exporters.onnx.table import rule
 
 
@@ -42,3 +44,24 @@ def _rotated(graph: Graph, x: str, amount: int) -> str:
     left = graph.node("BitShift", bits, graph.number(amount, U32), direction="LEFT")
     right = graph.node("BitShift", bits, graph.number(32 - amount, U32), direction="RIGHT")
     return graph.cast(graph.node("BitwiseOr", left, right), I32)
+
+
+@rule(ErfinvOp)
+def _erfinv(graph: Graph, op: ErfinvOp) -> str:
+    return graph.call("erfinv", lambda body, names: [_inverse(body, names[0])], graph.value(op.operand))[0]
+
+
+def _inverse(graph: Graph, x: str) -> str:
+    """Appends `tg.erfinv`'s definition, which computes in f64, and converts the result to the type of `x`."""
+    one, wide = graph.number(1, F64), graph.cast(x, F64)
+    product = graph.node("Mul", graph.node("Sub", one, wide), graph.node("Add", one, wide))
+    w = graph.node("Neg", graph.node("Log", product))
+    root = graph.node("Sqrt", w)
+    result = graph.number(math.nan, F64)
+    for place, (bound, shift, coefficients) in reversed([*enumerate(ERFINV_F64)]):
+        moved = graph.node("Sub", root if place else w, graph.number(shift, F64))
+        inside = graph.node("Less", w, graph.number(bound, F64))
+        result = graph.node("Where", inside, polynomial(graph, moved, coefficients), result)
+    is_end = graph.node("Equal", graph.node("Abs", wide), one)
+    result = graph.node("Where", is_end, graph.number(math.inf, F64), result)
+    return graph.node("CastLike", graph.node("Mul", result, wide), x)

@@ -1,4 +1,4 @@
-"""Gathers, scatters and sorting."""
+"""Gathers and scatters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.tg import index, sort
+from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import constant_value, int_value
 from tensorgrad.dialects.tg.build import shape_of
-from tensorgrad.exporters.onnx.graph import F32, I32, I64, LACKING, U64, Graph, dtype_of
+from tensorgrad.exporters.onnx.graph import I64, Graph, dtype_of
 from tensorgrad.exporters.onnx.table import rule
 
 
@@ -87,24 +87,3 @@ def _added(graph: Graph, value: SSAValue, updates: str, indices: str, shape: Any
     zeros = graph.node("Expand", graph.number(0, dtype), graph.integers(longer))
     total = graph.typed("ScatterElements", dtype, zeros, indices, updates, data=(0, 2), axis=axis, reduction="add")
     return graph.node("Slice", total, *(graph.integers([n]) for n in (0, extent, axis)))
-
-
-@rule(sort.ArgsortOp)
-def _argsort(graph: Graph, op: sort.ArgsortOp) -> str:
-    """By `TopK`, which keeps the order of equal elements; floats again by whether they are NaN, which is largest."""
-    falling, dtype, x = int_value(op.properties, "descending"), dtype_of(op.operand), graph.value(op.operand)
-    extent = op.shape[-1]
-    if dtype == U64:
-        x = graph.cast(graph.node("BitwiseXor", x, graph.number(1 << 63, U64)), I64)
-    elif dtype.kind == "f":
-        unknown = graph.node("IsNaN", x)
-        x = graph.where(dtype, unknown, graph.number(np.inf, dtype), x)
-        order = _sorted(graph, x, extent, falling)
-        flags = graph.node("GatherElements", graph.cast(unknown, F32), order, axis=-1)
-        return graph.cast(graph.node("GatherElements", order, _sorted(graph, flags, extent, falling), axis=-1), I32)
-    wide = LACKING["TopK"].get(dtype)
-    return graph.cast(_sorted(graph, x if wide is None else graph.cast(x, wide), extent, falling), I32)
-
-
-def _sorted(graph: Graph, x: str, extent: int, falling: int) -> str:
-    return graph.nodes_of("TopK", x, graph.integers([extent]), outputs=2, axis=-1, largest=falling, sorted=1)[1]
