@@ -152,6 +152,19 @@ def test_function(tmp_path: Path) -> None:
     np.testing.assert_allclose(results[0], tg.random.normal(key, (4,)), rtol=1e-6)
 
 
+def test_functions_of_a_file_have_its_opset(tmp_path: Path) -> None:
+    """Bits are reinterpreted by an op that is younger than those of the functions."""
+
+    def function(x: Any, key: Any) -> Any:
+        return tg.copysign(tg.random.normal(key, (4,)), x)
+
+    path = tmp_path / "f.onnx"
+    tg.onnx.save(function, path, inputs={"x": (4,), "key": tg.spec((2,), "u32")})
+    arrays = {"x": np.array([1, -1, 2, -3], np.float32), "key": np.asarray(tg.random.key(1))}
+    np.testing.assert_allclose(computed(path, arrays)[0], function(**arrays), rtol=1e-6)
+    np.testing.assert_allclose(tg.onnx.load(path)(**arrays), function(**arrays), rtol=1e-6)
+
+
 def test_derivative(tmp_path: Path) -> None:
     slope = tg.grad(lambda x: tg.sum(tg.sin(x) ** 2))
     tg.onnx.save(lambda x: slope(x), tmp_path / "slope.onnx", inputs={"x": (4,)})

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    OperatorSetIdProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects.locations import calls_in, line_of
@@ -86,6 +95,14 @@ class File:
     within_function: bool = False
     taken: dict[str, int] = field(default_factory=dict[str, int])
     constants: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
+
+    def imports(self) -> list[OperatorSetIdProto]:
+        """Returns the ops of the file; those of its functions have the same version, which the last node decides."""
+        for function in self.functions.values():
+            del function.opset_import[:]
+            function.opset_import.append(helper.make_opsetid("", self.opset))
+        own = [helper.make_opsetid(DOMAIN, 1)] if self.functions else []
+        return [helper.make_opsetid("", self.opset), *own]
 
     def unique(self, name: str) -> str:
         """Returns a name that nothing in the file has: `name`, or one with a number behind it."""
@@ -243,8 +260,7 @@ class Graph:
             parameters = [f"x{position}" for position in range(len(inputs))]
             body = Graph(File(within_function=True, taken=dict.fromkeys(parameters, 0)))
             outputs = list(build(body, parameters))
-            imports = [helper.make_opsetid("", OPSET)]
-            function = helper.make_function(DOMAIN, name, parameters, outputs, body.nodes, imports)
+            function = helper.make_function(DOMAIN, name, parameters, outputs, body.nodes, [])
             self.file.functions[name] = function
         return self.nodes_of(name, *inputs, outputs=len(function.output), domain=DOMAIN)
 

@@ -16,7 +16,6 @@ from tensorgrad.driver.handles.portable import Portable
 from tensorgrad.errors import InputError
 from tensorgrad.exporters.onnx.formulas import evaluated
 from tensorgrad.exporters.onnx.graph import (
-    DOMAIN,
     F64,
     I64,
     IR_VERSIONS,
@@ -116,10 +115,9 @@ def model_of(program: Portable, version: str) -> ModelProto:
     outputs = [value_info(name, value) for name, value in zip(writing.results, values, strict=True)]
     if writing.step is not None:
         outputs.append(_next_step(writing, writing.step))
-    imports = [helper.make_opsetid("", file.opset), *([helper.make_opsetid(DOMAIN, 1)] if file.functions else [])]
     model = helper.make_model(
         graph.proto(program.name, writing.inputs, outputs, weights=True),
-        opset_imports=imports,
+        opset_imports=file.imports(),
         ir_version=IR_VERSIONS[file.opset],
         functions=list(file.functions.values()),
         producer_name="tensorgrad",
