@@ -176,6 +176,8 @@ TRAININGS: dict[str, tuple[Model, Any]] = {
     "rmsprop": (MODELS["linear"], tg.optim.rmsprop(1e-2)),
     "muon": (MODELS["relu"], tg.optim.muon(1e-2, others=tg.optim.sgd(1e-2))),
     "chain": (MODELS["linear"], tg.optim.chain(tg.optim.clip_by_global_norm(0.1), tg.optim.adam(1e-2))),
+    "average": (MODELS["linear"], tg.optim.weight_ema(tg.optim.adam(1e-2), 0.9)),
+    "groups": (MODELS["relu"], tg.optim.adamw(1e-2, groups={"0.*": {"learning_rate": 1e-3}})),
     "batch norm": (CONVOLUTIONS, tg.optim.adam(tg.optim.schedules.step(1e-2, 3), eps=EPS)),
     "loops": (MODELS["lstm"], tg.optim.adam(1e-2)),
     "branches": (MODELS["branches"], tg.optim.adam(1e-2)),

@@ -48,7 +48,7 @@ def save(
     given: what the step changes, each under its name (`weight`, `adam.m/weight`), and under `training/` the step
     count, the optimizer's settings and the seed's key. Its results are those of the loss, then under `new/` what
     replaces the inputs of that name; the model's metadata has these pairs as JSON under `tensorgrad.updates`.
-    [How it is stepped](../how-to/onnx.md#train-in-another-runtime) takes three lines.
+    docs/how-to/onnx.md steps it in another runtime.
 
     Args:
         program: A training, whose step is written; a function that `training.attach` returns, for the shapes of its
