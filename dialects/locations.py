@@ -7,15 +7,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
-from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, NameLoc, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, LocationAttr, NameLoc, StringAttr
 from xdsl.ir import Attribute
 
 
 def line_in(location: Attribute) -> FileLineColLoc | None:
-    """Returns the line of a location without the calls around it, or `None` if it has no line."""
-    while isinstance(location, NameLoc):
-        location = location.location
+    """Returns the line of a location without the calls around it, or `None` if it has no line.
+
+    Of what other compilers write, a call site's is the line that was called, and a fused location's the first that has
+    one.
+    """
+    while isinstance(location, NameLoc | CallSiteLoc):
+        location = location.location if isinstance(location, NameLoc) else location.callee
+    if isinstance(location, FusedLoc):
+        parts = cast("ArrayAttr[Attribute]", location.locations)
+        return next(filter(None, map(line_in, parts)), None)
     return location if isinstance(location, FileLineColLoc) else None
 
 

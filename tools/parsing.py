@@ -7,19 +7,19 @@ import re
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, BytesAttr, DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import AttributeInvT, Dialect, Operation, SSAValue
-from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.parser.attribute_parser import AttrParser
+from xdsl.parser import UnresolvedOperand
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.parsing import UpstreamParser
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
@@ -61,19 +61,6 @@ def _huge_shape(text: str) -> tuple[int, int] | None:
     return None
 
 
-class _Element(AttrParser._TensorLiteralElement):
-    """An element of a dense literal, which may be the bits of a float in hexadecimal digits."""
-
-    def to_type(self, parser: AttrParser, type: Any) -> Any:
-        """Returns the element as a number of a type, where upstream's takes the bits of a float for its value."""
-        if not isinstance(type, AnyFloat) or not self.span.text.lower().startswith("0x"):
-            return super().to_type(parser, type)
-        size = type.compile_time_size
-        if len(self.span.text) != 2 + 2 * size:
-            parser.raise_error(f"Expected {2 * size} hexadecimal digits, the bits of {type}", at_position=self.span)
-        return type.unpack(cast(int, self.value).to_bytes(size, "little"), 1)[0]
-
-
 def close_op(context: Context, name: str) -> str | None:
     """Returns the registered op whose name is closest to an unknown one; `None` if none is close."""
     dialect, _, rest = name.partition(".")
@@ -87,12 +74,11 @@ def close_op(context: Context, name: str) -> str | None:
     return close[0] if close else None
 
 
-class LocatingParser(Parser):
-    """xDSL's parser, with four faults of it mended.
+class LocatingParser(UpstreamParser):
+    """xDSL's parser, with further faults of it mended.
 
     An unknown op is reported with the closest known one, and an undefined value at its first use instead of at the end
-    of the file. The bits of a float, as infinities and NaN are printed, are understood in dense constants too. A text
-    without ops is an empty module.
+    of the file. A text without ops is an empty module.
     """
 
     def __init__(self, context: Context, text: str | bytes, name: str = "<unknown>"):
@@ -100,10 +86,6 @@ class LocatingParser(Parser):
         lexer: Any = self.lexer
         lexer._unescaped_characters_regex = _STRING
         self._first_use: dict[str, Span[str]] = {}
-
-    def _parse_tensor_literal_element(self) -> AttrParser._TensorLiteralElement:
-        element = super()._parse_tensor_literal_element()
-        return _Element(element.is_negative, element.value, element.span)
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
         """Parses a dense constant into its canonical form: without it a splat of NaN prints as a list."""
