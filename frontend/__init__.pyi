@@ -27,6 +27,8 @@ from tensorgrad.driver.handles.jit import jit as jit
 from tensorgrad.driver.handles.load import load as load
 from tensorgrad.driver.handles.training import Training as Training
 from tensorgrad.driver.stepping.nested_inputs import like as like
+from tensorgrad.importers.jax import from_jax as from_jax
+from tensorgrad.importers.stablehlo import from_stablehlo as from_stablehlo
 from tensorgrad.importers.torch import from_torch as from_torch
 from tensorgrad.ops.activations import celu as celu
 from tensorgrad.ops.activations import elu as elu

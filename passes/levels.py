@@ -30,6 +30,7 @@ from tensorgrad.runtime.target import Target
 class Level(Enum):
     """The levels from the top down; each value is the level's name in messages."""
 
+    STABLEHLO = "stablehlo"
     TG = "tg"
     BUF = "buf"
     PLANNED = "buf with a memory plan"
@@ -38,7 +39,10 @@ class Level(Enum):
     LLVM = "llvm"
 
 
+LEVELS_OF_DIALECTS = {"stablehlo": Level.STABLEHLO, "chlo": Level.STABLEHLO, "tg": Level.TG, "buf": Level.BUF}
+
 LOWERED_BY = {
+    Level.TG: "stablehlo-to-tg",
     Level.BUF: "lower-tg-to-buf",
     Level.PLANNED: "plan-memory",
     Level.WGSL: "lower-buf-to-wgsl",
@@ -168,9 +172,18 @@ def level_of(module: ModuleOp) -> Level | None:
             return Level.CPU
         if isinstance(op, LlvmFuncOp):
             return Level.LLVM
-        if result is None and isinstance(op, FuncOp):
-            result = _level_of_function(op)
+        if isinstance(op, FuncOp):
+            if _is_stablehlo(op):
+                return Level.STABLEHLO
+            result = _level_of_function(op) if result is None else result
     return result
+
+
+def _is_stablehlo(function: FuncOp) -> bool:
+    """Returns whether the first op of a function, but calls of others, is of StableHLO."""
+    ops = function.body.blocks[0].ops if function.body.blocks else ()
+    first = next((op for op in ops if not op.name.startswith("func.")), None)
+    return first is not None and _level_of_op(first) is Level.STABLEHLO
 
 
 def _level_of_function(function: FuncOp) -> Level | None:
@@ -187,4 +200,4 @@ def _level_of_function(function: FuncOp) -> Level | None:
 
 def _level_of_op(op: Operation) -> Level | None:
     dialect = op.name.split(".", 1)[0]
-    return {"tg": Level.TG, "buf": Level.BUF}.get(dialect)
+    return LEVELS_OF_DIALECTS.get(dialect)

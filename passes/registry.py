@@ -9,6 +9,7 @@ from typing import cast
 from xdsl.passes import ModulePass
 
 CLASSES: dict[str, tuple[str, str]] = {
+    "stablehlo-to-tg": ("tensorgrad.passes.stablehlo.stablehlo_to_tg", "StablehloToTgPass"),
     "simplify": ("tensorgrad.passes.tensors.simplify", "SimplifyPass"),
     "outline-attention": ("tensorgrad.passes.tensors.outline_attention", "OutlineAttentionPass"),
     "remat": ("tensorgrad.passes.tensors.remat", "RematPass"),
@@ -22,6 +23,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "inline-calls": ("tensorgrad.passes.tensors.inline_calls", "InlineCallsPass"),
     "widen-integers": ("tensorgrad.passes.tensors.widen_integers", "WidenIntegersPass"),
     "recompute": ("tensorgrad.passes.tensors.recompute", "RecomputePass"),
+    "tg-to-stablehlo": ("tensorgrad.passes.stablehlo.tg_to_stablehlo", "TgToStablehloPass"),
     "lower-tg-to-buf": ("tensorgrad.passes.buffers.lower_tg_to_buf", "LowerTgToBufPass"),
     "fuse": ("tensorgrad.passes.buffers.fuse", "FusePass"),
     "lower-precision": ("tensorgrad.passes.buffers.lower_precision", "LowerPrecisionPass"),

@@ -114,8 +114,9 @@ class TgOpt(xDSLOptMain):
         return f"{flags}\n\n{described_passes()}\n\n{upstream_names(self.available_passes)}"
 
     def _target_help(self) -> str:
-        others = sorted(self.available_targets.keys() - {"mlir", "wgsl", "llvm", "asm"})
-        return f"what to print: mlir (the default), wgsl, llvm, asm, or one of xDSL's own: {', '.join(others)}"
+        others = sorted(self.available_targets.keys() - {"mlir", "stablehlo", "wgsl", "llvm", "asm"})
+        ours = "mlir (the default), stablehlo, wgsl, llvm, asm"
+        return f"what to print: {ours}, or one of xDSL's own: {', '.join(others)}"
 
     def register_all_frontends(self) -> None:
         """Registers the MLIR parser, with undefined values reported where they are used."""

@@ -36,6 +36,18 @@ def _cpu() -> Dialect:
     return Cpu
 
 
+def _stablehlo() -> Dialect:
+    from tensorgrad.dialects.stablehlo import Stablehlo
+
+    return Stablehlo
+
+
+def _chlo() -> Dialect:
+    from tensorgrad.dialects.stablehlo import Chlo
+
+    return Chlo
+
+
 def _trace_optimizer() -> type[ModulePass]:
     from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
 
@@ -63,6 +75,12 @@ def asm_target() -> type[Target]:
     return AssemblyTarget
 
 
+def _stablehlo_target() -> type[Target]:
+    from tensorgrad.passes.stablehlo.tg_to_stablehlo import StablehloTarget
+
+    return StablehloTarget
+
+
 def _tg_wgsl_target() -> type[Target]:
     """Returns the target under a different name: `xdsl-opt` has a `wgsl`, and refuses two targets of the same name."""
     from tensorgrad.passes.codegen.wgsl.emit_wgsl import WgslTarget
@@ -75,8 +93,8 @@ def _tg_wgsl_target() -> type[Target]:
 
 
 TENSORGRAD_UNIVERSE = Universe(
-    all_dialects={"tg": _tg, "buf": _buf, "wgsl": _wgsl, "cpu": _cpu},
+    all_dialects={"tg": _tg, "buf": _buf, "wgsl": _wgsl, "cpu": _cpu, "stablehlo": _stablehlo, "chlo": _chlo},
     all_passes={"trace-optimizer": _trace_optimizer, **PASSES},
-    all_targets={"tg-wgsl": _tg_wgsl_target, "asm": asm_target},
+    all_targets={"tg-wgsl": _tg_wgsl_target, "asm": asm_target, "stablehlo": _stablehlo_target},
 )
 """Our dialects, passes and targets; each is imported when it is used."""

@@ -30,7 +30,7 @@ def words(*, roundtrips: bool) -> set[str]:
         if roundtrips and "TG_ROUNDTRIP" not in run_lines(path):
             continue
         code = [line.split("//")[0] for line in path.read_text(encoding="utf-8").splitlines()]
-        found.update(re.findall(r"\b(?:tg|buf|wgsl|cpu)\.\w+", "\n".join(code)))
+        found.update(re.findall(r"\b(?:tg|buf|wgsl|cpu|stablehlo|chlo)\.\w+", "\n".join(code)))
     return found
 
 

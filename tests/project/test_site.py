@@ -22,6 +22,7 @@ from xdsl.ir import Dialect
 import tensorgrad as tg
 from tensorgrad.dialects.buf_control import Buf
 from tensorgrad.dialects.cpu import Cpu
+from tensorgrad.dialects.stablehlo import Chlo, Stablehlo
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.dialects.wgsl import Wgsl
 from tensorgrad.passes.registry import CLASSES, pass_class
@@ -239,7 +240,7 @@ def test_passes_are_in_the_reference_and_in_the_table(name: str) -> None:
     assert any(f"`{name}`" in row for row in rows)
 
 
-@pytest.mark.parametrize("dialect", [Tg, Buf, Wgsl, Cpu], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", [Tg, Buf, Wgsl, Cpu, Stablehlo, Chlo], ids=lambda dialect: dialect.name)
 def test_dialect_ops_are_in_the_reference(dialect: Dialect) -> None:
     assert {op.__module__ for op in dialect.operations} <= documented()
 

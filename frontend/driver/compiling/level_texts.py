@@ -12,6 +12,7 @@ from tensorgrad.driver.compiling.recipe import Choice, Recipe, kernel_target, pa
 from tensorgrad.driver.compiling.running import Phases, run_passes
 from tensorgrad.errors import OptionError
 from tensorgrad.passes.pipelines import Phase, start_of, until
+from tensorgrad.passes.registry import pass_class
 from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT
 
 PassesToLevel: TypeAlias = Callable[[Recipe, Choice], Sequence[ModulePass]]
@@ -41,6 +42,10 @@ def text(recipe: Recipe, choice: Choice, level: str) -> IRText:
     return IRText(module)
 
 
+def _as_stablehlo(recipe: Recipe, choice: Choice) -> Sequence[ModulePass]:
+    return [*passes_on_tensors(recipe, choice), pass_class("tg-to-stablehlo")()]
+
+
 def _down_to_buffers(recipe: Recipe, choice: Choice) -> Sequence[ModulePass]:
     return until(Phase.DEVICE, passes_to_kernels(recipe, choice))
 
@@ -65,6 +70,7 @@ def _down_to_native_code(recipe: Recipe, choice: Choice) -> Sequence[ModulePass]
 LEVELS: dict[str, PassesToLevel] = {
     "traced": lambda recipe, choice: [],
     "tg": passes_on_tensors,
+    "stablehlo": _as_stablehlo,
     "buf": _down_to_buffers,
     "wgsl": _down_to_shaders,
     "cpu": _down_to_native_loops,

@@ -106,7 +106,8 @@ class Compiled(Held):
         """Returns the IR as text.
 
         Args:
-            level: "traced"; "tg" with gradients and updates; "buf" with kernels and a memory plan; or "wgsl".
+            level: "traced"; "tg" with gradients and updates; "stablehlo", the same for XLA and IREE; "buf" with kernels
+                and a memory plan; or "wgsl".
 
         Raises:
             OptionError: Another level.

@@ -1,0 +1,244 @@
+"""`from_jax`: a function of JAX's arrays as a module here, whose parameters are trained here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.dialects.tg.base import numpy_dtype
+from tensorgrad.dialects.tg.build import type_of
+from tensorgrad.errors import ArgumentError, InputError, OptionError
+from tensorgrad.importers.parts import Part, declare, leaf_at
+from tensorgrad.importers.stablehlo.evaluation import applied
+from tensorgrad.importers.stablehlo.model import as_input
+from tensorgrad.importers.stablehlo.reading import read
+from tensorgrad.nn.parameters import Buffer, Parameter, param
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor
+
+
+def _library() -> Any:
+    """Returns the package `jax`.
+
+    Raises:
+        ImportError: It is not installed.
+    """
+    if find_spec("jax") is None:
+        raise ImportError(f"{user_line()}: tg.from_jax needs the package jax: pip install jax")
+    return import_module("jax")
+
+
+@dataclass(frozen=True)
+class _Exported:
+    """A function of JAX for certain shapes.
+
+    Attributes:
+        function: It, on `tg`.
+        kept: The positions of the leaves that it takes: those that its results depend on.
+        structure: The structure of its results.
+    """
+
+    function: Any
+    kept: tuple[int, ...]
+    structure: Any
+
+
+@dataclass
+class _Exporter:
+    """A function of JAX, and the exports of it that were needed so far.
+
+    Attributes:
+        jax: The package `jax`.
+        function: The function.
+        leaves: The example's leaves, as shapes and dtypes of JAX.
+        structure: The structure of the example: positional arguments and keywords.
+    """
+
+    jax: Any
+    function: Callable[..., Any]
+    leaves: Sequence[Any]
+    structure: Any
+    _exports: dict[Any, _Exported] = field(default_factory=dict[Any, _Exported], repr=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Exporter:
+        return self
+
+    @property
+    def tree(self) -> Any:
+        """JAX's functions of trees."""
+        return self.jax.tree_util
+
+    def exported(self, shapes: tuple[tuple[int, ...], ...]) -> _Exported:
+        """Returns the function for leaves of these shapes.
+
+        Raises:
+            OptionError: JAX can't trace it for them, or an op of it has no counterpart here.
+        """
+        if shapes not in self._exports:
+            leaves = [
+                leaf if leaf.shape == shape else self.jax.ShapeDtypeStruct(shape, leaf.dtype)
+                for leaf, shape in zip(self.leaves, shapes, strict=True)
+            ]
+            args, kwargs = self.tree.tree_unflatten(self.structure, leaves)
+            export = import_module("jax.export").export
+            try:
+                result = export(self.jax.jit(self.function))(*args, **kwargs)
+            except Exception as error:  # whatever the user's function raises while it is traced
+                raise OptionError(f"{user_line()}: from_jax: JAX can't export the function: {error}") from error
+            function = read(result.mlir_module(), "<jax.export>", "from_jax")
+            self._exports[shapes] = _Exported(function, tuple(result.module_kept_var_idx), result.out_tree)
+        return self._exports[shapes]
+
+
+class JaxModule(Part):
+    """A function of JAX's arrays as a module here: made by `tg.from_jax`.
+
+    Call it as the function, without the arguments that became parameters; arrays may have other shapes than the
+    example's, for which the function is exported anew. Results are trees like the function's, of tensors.
+    """
+
+    def __init__(self, exporter: _Exporter, example: tuple[object, ...], params: tuple[int, ...]):
+        super().__init__()
+        self._exporter = exporter
+        self._params = params
+        self._omitted: dict[int, str | Tensor] = {}
+        """For each leaf that calls leave out: the path of the parameter, or a constant."""
+        for place, path, value in _leaves_of(exporter.tree, example, params):
+            array = np.asarray(value, _dtype(value))
+            if array.dtype.kind == "f":
+                declare(self, path, param(array.shape, array, array.dtype))
+                self._omitted[place] = path
+            else:
+                self._omitted[place] = as_input(array, array.dtype, path)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Applies the function.
+
+        Args:
+            *args: As in the example, without the arguments that became parameters.
+            **kwargs: As in the example.
+
+        Returns:
+            The function's results: a tree like JAX's, of tensors.
+
+        Raises:
+            InputError: The arguments have another structure than the example's, or a dtype differs.
+            OptionError: For these shapes the function can't be exported, or has ops without a counterpart here.
+        """
+        exporter, tree = self._exporter, self._exporter.tree
+        example, _ = tree.tree_unflatten(exporter.structure, range(len(exporter.leaves)))
+        others = iter(args)
+        count = len(args) + len(self._params)
+        filled = tuple(example[place] if place in self._params else next(others) for place in range(count))
+        leaves, structure = tree.tree_flatten((filled, kwargs))
+        if structure != exporter.structure:
+            raise InputError(
+                f"{user_line()}: the function takes arguments like the example's, {exporter.structure}, got {structure}"
+            )
+        values = [self._value(place, leaf) for place, leaf in enumerate(leaves)]
+        exported = exporter.exported(tuple(_shape(value) for value in values))
+        block = exported.function.body.block
+        inputs = [
+            as_input(values[place], numpy_dtype(type_of(argument)), f"{user_line()}: array {place} of the call")
+            for place, argument in zip(exported.kept, block.args, strict=True)
+        ]
+        return tree.tree_unflatten(exported.structure, applied(block, inputs))
+
+    def _value(self, place: int, leaf: Any) -> Any:
+        """Returns the value of a leaf of a call: a parameter's, or what the call has."""
+        path = self._omitted.get(place, leaf)
+        value = leaf_at(self, path) if isinstance(path, str) else path
+        if isinstance(value, Parameter | Buffer):
+            return Array(np.asarray(value.initializer(tg.random.key(0), value.shape, value.dtype)))
+        return value
+
+
+def _leaves_of(tree: Any, example: tuple[object, ...], params: Sequence[int]) -> list[tuple[int, str, Any]]:
+    """Returns the leaves of the arguments that become parameters: their places, dotted paths and values."""
+    leaves: list[tuple[int, str, Any]] = []
+    for place, (path, value) in enumerate(tree.tree_flatten_with_path((example, {}))[0]):
+        argument, *rest = path[1:]
+        if argument.idx in params:
+            words = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in rest]
+            prefix = [] if len(params) == 1 and words else [f"arg{argument.idx}"]
+            leaves.append((place, ".".join([*prefix, *words]), value))
+    return leaves
+
+
+def _dtype(leaf: Any) -> np.dtype[Any]:
+    """Returns the dtype that a leaf of JAX's has here: of at most 32 bits for integers, and f32 for bf16."""
+    dtype = np.asarray(leaf).dtype
+    if dtype.name == "bfloat16":
+        return np.dtype(np.float32)
+    return np.dtype(f"{dtype.kind}4") if dtype.kind in "iu" and dtype.itemsize == 8 else dtype
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
+
+
+def _struct(jax: Any, leaf: Any) -> Any:
+    """Returns the shape and dtype of a leaf of the example."""
+    if isinstance(leaf, Tensor):
+        leaf = np.asarray(leaf)
+    return jax.ShapeDtypeStruct(np.shape(leaf), jax.dtypes.result_type(leaf))
+
+
+def from_jax(
+    function: Callable[..., Any], *example: object, params: int | Sequence[int] = (), **keywords: object
+) -> JaxModule:
+    """Returns a function of JAX's arrays as a module here, to train, differentiate, run and export on every device.
+
+    The function is exported by `jax.export` for the example's shapes, and for others when it is called with them. Its
+    ops become ops here, with the lines of its author; derivatives are ours. Integers of 64 bits become those of 32, and
+    bfloat16 f32. Loops of a known number of iterations, `lax.scan` and `lax.fori_loop`, become `tg.scan`.
+
+    Args:
+        function: A function of trees of arrays, such as `model.apply` of Flax.
+        *example: Arguments for one call: JAX's or NumPy's arrays, numbers, `jax.ShapeDtypeStruct`s, in any tree.
+        params: The positions of the arguments whose floats become parameters, with the example's values as their
+            initial ones; other leaves of these arguments are constants. They are named by their paths in the tree, as
+            `layers.0.weight`, and calls leave these arguments out.
+        **keywords: Keyword arguments for it.
+
+    Returns:
+        The module.
+
+    Raises:
+        ImportError: The package `jax` is not installed.
+        ArgumentError: `function` is not callable, or there is no argument of a position in `params`.
+        OptionError: JAX can't trace the function, or it uses ops without a counterpart here, such as those of a
+            decomposition or a loop until a condition holds: all are listed, with their author's lines.
+
+    Example:
+        Train a function of JAX here:
+
+            import jax.numpy as jnp
+
+            def apply(params, x):
+                return jnp.tanh(x @ params["w"]) + params["b"]
+
+            model = tg.from_jax(apply, {"w": w, "b": b}, x, params=0)
+            training = tg.compile(model, loss, tg.optim.adam(1e-3), inputs=...)
+    """
+    if not callable(function):
+        raise ArgumentError(
+            f"{user_line()}: from_jax takes a function of JAX's arrays and arguments for it, got "
+            f"{type(function).__name__}"
+        )
+    positions = (params,) if isinstance(params, int) else tuple(params)
+    for position in positions:
+        if not 0 <= position < len(example):
+            raise ArgumentError(f"{user_line()}: from_jax: there is no argument {position}, of which params speaks")
+    jax = _library()
+    leaves, structure = jax.tree_util.tree_flatten((example, keywords))
+    exporter = _Exporter(jax, function, [_struct(jax, leaf) for leaf in leaves], structure)
+    module = JaxModule(exporter, example, positions)
+    exporter.exported(tuple(leaf.shape for leaf in exporter.leaves))
+    return module

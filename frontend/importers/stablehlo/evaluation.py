@@ -1,0 +1,66 @@
+"""Applies a function on `tg` to tensors, inside a trace or outside, op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+import tensorgrad as tg
+from tensorgrad.dialects.locations import line_in
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.tracing.location import at_line
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
+
+
+def applied(block: Block, arguments: Sequence[Tensor]) -> list[Tensor]:
+    """Returns what a block returns for these arguments; ops have the lines of their author.
+
+    Raises:
+        ShapeError: An argument has another shape than the block's.
+    """
+    values: dict[SSAValue, Tensor] = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops:
+        operands = [values[operand] for operand in op.operands]
+        if op is block.last_op:
+            return operands
+        line = line_in(op.location)
+        if line is None:
+            results = _results(op, operands)
+        else:
+            with at_line(line.filename.data, line.line.data):
+                results = _results(op, operands)
+        values.update(zip(op.results, results, strict=True))
+    return []
+
+
+def _results(op: Operation, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    if isinstance(op, TensorOp):
+        properties: Mapping[str, Any] = op.properties
+        return [emit(type(op), operands, **properties)]
+    if isinstance(op, CondOp):
+        predicate, *inputs = operands
+        return tg.cond(predicate, _function(op.then), _function(op.otherwise), *inputs)
+    assert isinstance(op, ScanOp)
+    return _scanned(op, operands)
+
+
+def _function(region: Region) -> Any:
+    return lambda *arguments: applied(region.block, arguments)
+
+
+def _scanned(op: ScanOp, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    first, second = len(op.consts), len(op.consts) + op.carries
+    consts = operands[:first]
+
+    def body(carry: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        results = applied(op.body.block, [*consts, *carry, *elements])
+        return results[: op.carries], results[op.carries :]
+
+    carry, stacks = tg.scan(
+        body, list(operands[first:second]), list(operands[second:]), op.count, reverse=op.reverse is not None
+    )
+    return [*carry, *stacks]

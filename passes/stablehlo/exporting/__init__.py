@@ -1,0 +1,1 @@
+"""Rules from `tg`'s ops to StableHLO's, by family."""

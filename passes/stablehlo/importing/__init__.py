@@ -1,0 +1,1 @@
+"""Rules from StableHLO's ops to `tg`'s, by family."""

@@ -1,0 +1,205 @@
+"""Elementwise ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerType, i1, i32
+from xdsl.ir import Attribute, SSAValue
+
+from tensorgrad.dialects.stablehlo import elementwise as hlo
+from tensorgrad.dialects.stablehlo.base import HloOp
+from tensorgrad.dialects.tg.base import SIGNLESS, TensorOp, is_float, is_unsigned
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, ON_BOOLEANS
+from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule, Unsupported, scalar_constant
+
+UNSIGNED: dict[Attribute, Attribute] = {signless: unsigned for unsigned, signless in SIGNLESS.items()}
+
+
+def _corresponding(reader: Reader, op: HloOp) -> SSAValue:
+    operands = reader.operands(op)
+    return reader.builder.emit(meaning(op.name, operands), operands)
+
+
+def meaning(name: str, operands: Sequence[SSAValue]) -> type[TensorOp]:
+    """Returns the op of `tg` that means the same as StableHLO's of this name, on these operands."""
+    table = ON_BOOLEANS if element_of(operands[0]) == i1 and name in ON_BOOLEANS else ELEMENTWISE
+    return table[name]
+
+
+def _multiply(reader: Reader, op: HloOp) -> SSAValue:
+    """A factor of an infinite constant has no derivative here: JAX writes it in branches that `select` discards.
+
+    There, 0 times the infinity would be NaN.
+    """
+    operands = reader.operands(op)
+    constants = [scalar_constant(operand) for operand in op.operands]
+    if any(isinstance(number, float) and math.isinf(number) for number in constants):
+        operands = [reader.builder.unary(arithmetic.StopGradientOp, operand) for operand in operands]
+    return reader.builder.emit(meaning(op.name, operands), operands)
+
+
+def _divide(reader: Reader, op: HloOp) -> SSAValue:
+    x, y = reader.operands(op)
+    b = reader.builder
+    if is_float(element_of(x)):
+        return b.div(x, y)
+    quotient = b.binary(arithmetic.FloorDivideOp, x, y)
+    if is_unsigned(element_of(x)):
+        return quotient
+    # The floor of a negative quotient with a remainder is one below the quotient rounded to zero.
+    inexact = b.compare("ne", b.mul(quotient, y), x)
+    negative = b.compare("lt", quotient, b.full_like(x, 0))
+    return b.select(b.emit(arithmetic.AndOp, [inexact, negative]), b.add(quotient, b.full_like(x, 1)), quotient)
+
+
+def _remainder(reader: Reader, op: HloOp) -> SSAValue:
+    x, y = reader.operands(op)
+    b = reader.builder
+    if not is_float(element_of(x)):
+        rest = b.binary(arithmetic.RemainderOp, x, y)  # of the sign of `y`
+        if is_unsigned(element_of(x)):
+            return rest
+        signs = b.emit(arithmetic.XorOp, [b.compare("lt", value, b.full_like(x, 0)) for value in (rest, x)])
+        other = b.emit(arithmetic.AndOp, [b.compare("ne", rest, b.full_like(x, 0)), signs])
+        return b.select(other, b.sub(rest, y), rest)
+    magnitude = b.binary(arithmetic.RemainderOp, b.unary(arithmetic.AbsOp, x), b.unary(arithmetic.AbsOp, y))
+    return b.select(b.compare("lt", x, b.full_like(x, 0)), b.neg(magnitude), magnitude)
+
+
+def sign(b: TensorBuilder, x: SSAValue) -> SSAValue:
+    """Returns the sign of each element: 1, -1, or what is neither above nor below 0. Its derivative is 0."""
+    zero = b.full_like(x, 0)
+    negative = b.select(b.compare("lt", x, zero), b.full_like(x, -1), x)
+    return b.unary(arithmetic.StopGradientOp, b.select(b.compare("gt", x, zero), b.full_like(x, 1), negative))
+
+
+def _sign(reader: Reader, op: HloOp) -> SSAValue:
+    (x,) = reader.operands(op)
+    if is_unsigned(element_of(x)):
+        return reader.builder.emit(arithmetic.MinimumOp, [x, reader.builder.full_like(x, 1)])
+    return sign(reader.builder, x)
+
+
+def _rsqrt(reader: Reader, op: HloOp) -> SSAValue:
+    (x,) = reader.operands(op)
+    b = reader.builder
+    return b.div(b.full_like(x, 1), b.unary(functions.SqrtOp, x))
+
+
+def _cbrt(reader: Reader, op: HloOp) -> SSAValue:
+    (x,) = reader.operands(op)
+    b = reader.builder
+    magnitude = b.binary(arithmetic.PowOp, b.unary(arithmetic.AbsOp, x), b.full_like(x, 1 / 3))
+    return b.mul(sign(b, x), magnitude)
+
+
+def _round_away(reader: Reader, op: HloOp) -> SSAValue:
+    (x,) = reader.operands(op)
+    b = reader.builder
+    whole = b.unary(functions.TruncOp, x)
+    rest = b.unary(arithmetic.AbsOp, b.sub(x, whole))
+    up = b.compare("ge", rest, b.full_like(x, 0.5))
+    return b.select(up, b.add(whole, sign(b, x)), whole)
+
+
+def _shift_right_arithmetic(reader: Reader, op: HloOp) -> SSAValue:
+    x, y = reader.operands(op)
+    b, element = reader.builder, element_of(x)
+    if not is_unsigned(element):
+        return b.binary(arithmetic.ShiftRightOp, x, y)
+    signed = [b.emit(arithmetic.BitcastOp, [value], to=SIGNLESS[element]) for value in (x, y)]
+    return b.emit(arithmetic.BitcastOp, [b.emit(arithmetic.ShiftRightOp, signed)], to=element)
+
+
+def _shift_right_logical(reader: Reader, op: HloOp) -> SSAValue:
+    x, y = reader.operands(op)
+    b, element = reader.builder, element_of(x)
+    if is_unsigned(element):
+        return b.binary(arithmetic.ShiftRightOp, x, y)
+    unsigned = [b.emit(arithmetic.BitcastOp, [value], to=UNSIGNED[element]) for value in (x, y)]
+    return b.emit(arithmetic.BitcastOp, [b.emit(arithmetic.ShiftRightOp, unsigned)], to=element)
+
+
+def _convert(reader: Reader, op: HloOp) -> SSAValue:
+    return reader.builder.cast(reader[op.operands[0]], reader.kind(op.kind).get_element_type())
+
+
+def _bitcast(reader: Reader, op: HloOp) -> SSAValue:
+    (x,), kind = reader.operands(op), reader.kind(op.kind)
+    if shape_of(x) != kind.get_shape():
+        raise Unsupported("elements of another width can't be reinterpreted")
+    if element_of(x) == kind.get_element_type():
+        return x
+    return reader.builder.emit(arithmetic.BitcastOp, [x], to=kind.get_element_type())
+
+
+def _compare(reader: Reader, op: hlo.CompareOp) -> SSAValue:
+    operands = reader.operands(op)
+    if element_of(operands[0]) == i1 and op.direction not in ("eq", "ne"):
+        operands = [reader.builder.cast(operand, i32) for operand in operands]
+    return reader.builder.compare(op.direction, *cast("tuple[SSAValue, SSAValue]", tuple(operands)))
+
+
+def _select(reader: Reader, op: HloOp) -> SSAValue:
+    condition, on_true, on_false = reader.operands(op)
+    return reader.builder.select(reader.spread(condition, shape_of(on_true)), on_true, on_false)
+
+
+def _clamp(reader: Reader, op: HloOp) -> SSAValue:
+    low, x, high = reader.operands(op)
+    b, shape = reader.builder, shape_of(x)
+    above = b.emit(arithmetic.MaximumOp, [reader.spread(low, shape), x])
+    return b.emit(arithmetic.MinimumOp, [above, reader.spread(high, shape)])
+
+
+def _square(reader: Reader, op: HloOp) -> SSAValue:
+    (x,) = reader.operands(op)
+    return reader.builder.mul(x, x)
+
+
+def _tan(reader: Reader, op: HloOp) -> SSAValue:
+    return reader.builder.unary(functions.TanOp, reader[op.operands[0]])
+
+
+def _count_ones(reader: Reader, op: HloOp) -> SSAValue:
+    """Adds the bits of each word in pairs, then the pairs, and so on."""
+    (x,) = reader.operands(op)
+    b, element = reader.builder, element_of(x)
+    word = UNSIGNED.get(element, element)
+    count = x if word == element else b.emit(arithmetic.BitcastOp, [x], to=word)
+    bits = cast(IntegerType, word).bitwidth
+    width = 1
+    while width < bits:
+        mask = b.full_like(count, sum(((1 << width) - 1) << at for at in range(0, bits, 2 * width)))
+        upper = b.emit(arithmetic.ShiftRightOp, [count, b.full_like(count, width)])
+        count = b.add(b.emit(arithmetic.AndOp, [count, mask]), b.emit(arithmetic.AndOp, [upper, mask]))
+        width *= 2
+    return count if word == element else b.emit(arithmetic.BitcastOp, [count], to=element)
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(ELEMENTWISE, _corresponding),
+    "stablehlo.divide": _divide,
+    "stablehlo.multiply": _multiply,
+    "stablehlo.remainder": _remainder,
+    "stablehlo.sign": _sign,
+    "stablehlo.rsqrt": _rsqrt,
+    "stablehlo.cbrt": _cbrt,
+    "stablehlo.round_nearest_afz": _round_away,
+    "stablehlo.shift_right_arithmetic": _shift_right_arithmetic,
+    "stablehlo.shift_right_logical": _shift_right_logical,
+    "stablehlo.convert": _convert,
+    "stablehlo.bitcast_convert": _bitcast,
+    "stablehlo.compare": _compare,
+    "stablehlo.select": _select,
+    "stablehlo.clamp": _clamp,
+    "stablehlo.popcnt": _count_ones,
+    "stablehlo.optimization_barrier": Reader.operands,
+    "chlo.square": _square,
+    "chlo.tan": _tan,
+}

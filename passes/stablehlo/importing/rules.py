@@ -1,0 +1,23 @@
+"""The table of all rules, by the name of the op of StableHLO."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.stablehlo.control import CompositeOp
+from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE
+from tensorgrad.passes.stablehlo.importing import contract, control, elementwise, index, reduce, shape, sort
+from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule
+
+FAMILIES = (elementwise, shape, contract, reduce, index, sort, control)
+
+
+def _composite(reader: Reader, op: CompositeOp) -> SSAValue:
+    return reader.builder.emit(ELEMENTWISE[op.callee.data], reader.operands(op))
+
+
+RULES: dict[str, Rule] = {
+    "stablehlo.composite": _composite,
+    **{name: rule for family in FAMILIES for name, rule in family.RULES.items()},
+}
+"""The rule of each op; an op without one has no counterpart."""

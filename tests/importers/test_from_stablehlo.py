@@ -1,0 +1,116 @@
+"""`tg.from_stablehlo`: values, derivatives and training of what JAX wrote, and errors."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.errors import InputError, OptionError, ShapeError
+
+TEXTS = Path(__file__).with_name("stablehlo")
+MLP, LOOP = TEXTS / "mlp.mlir", TEXTS / "loop.mlir"
+
+
+RNG = np.random.default_rng(0)
+W, B, X = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 8), (8,), (5, 4)))
+Y = np.array([0, 3, 7, 1, 0], np.int32)
+
+
+def loss(w: tg.Tensor, b: tg.Tensor, x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
+    """The same loss, written here."""
+    return tg.cross_entropy(tg.relu(x @ w + b), y)
+
+
+def test_a_loss_and_its_gradients() -> None:
+    function = tg.from_stablehlo(MLP)
+    assert function.names == ("w", "b", "x", "y")
+    np.testing.assert_allclose(function(W, B, X, Y), loss(*map(tg.tensor, (W, B, X, Y))), rtol=1e-6)
+    gradients = tg.grad(function, argnums=(0, 1))(W, B, X, Y)
+    for gradient, expected in zip(gradients, tg.grad(loss, argnums=(0, 1))(W, B, X, Y), strict=True):
+        np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_compiled_loop_and_its_derivative() -> None:
+    function = tg.from_stablehlo(LOOP)
+    p, y = W[:3, :3], B[:3]
+    expected = y
+    for _ in range(4):
+        expected = np.tanh(p @ expected)
+    compiled = tg.jit(lambda p, y: (function(p, y), tg.grad(lambda p: tg.sum(function(p, y)))(p)), device="cpu")
+    value, gradient = compiled(p, y)
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+    def unrolled(p: tg.Tensor) -> tg.Tensor:
+        state = tg.tensor(y)
+        for _ in range(4):
+            state = tg.tanh(p @ state)
+        return tg.sum(state)
+
+    np.testing.assert_allclose(gradient, tg.grad(unrolled)(p), rtol=1e-4, atol=1e-6)
+
+
+def test_it_is_vectorized() -> None:
+    function = tg.from_stablehlo(LOOP)
+    states = np.stack([B[:3], B[3:6]])
+    rows = tg.vmap(function, in_axes=(None, 0))(W[:3, :3], states)
+    np.testing.assert_allclose(rows[1], function(W[:3, :3], states[1]), rtol=1e-6)
+
+
+def test_a_training_step_is_written_and_read(tmp_path: Path) -> None:
+    """What a training's step computes as StableHLO is read as a function here."""
+    model = tg.nn.Linear(4, 2)
+    training = tg.compile(
+        model,
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": tg.spec((5, 4))},
+        device="numpy",
+    )
+    path = tmp_path / "step.mlir"
+    path.write_text(training.module("stablehlo"), encoding="utf-8")
+    step = tg.from_stablehlo(path)
+    values = {**training.parameters(), "x": X, "learning_rate": np.float32(0.1)}
+    value, *_ = step(*(values[name] for name in step.names))
+    np.testing.assert_allclose(value, np.asarray(training.step(x=X)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((W,), InputError, "the function takes 2 arguments, got 1"),
+        ((W, B[:3]), ShapeError, r"argument 0 \(arg0\) has shape \(4, 8\), expected \(3, 3\)"),
+        ((tg.tensor(np.ones((3, 3), np.int32)), B[:3]), InputError, "is i32, expected f32"),
+    ],
+)
+def test_wrong_arguments(arguments: tuple[object, ...], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        tg.from_stablehlo(LOOP)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("%1 = stablehlo.cholesky %x, lower = true : tensor<2x2xf32> loc(#loc1)", r"cholesky: .*\(model.py:7\)"),
+        ("%1 = stablehlo.nothing %x : tensor<2x2xf32>", "Operation stablehlo.nothing is not registered"),
+        ("%1 = stablehlo.sine %y : tensor<2x2xf32>", "%y"),
+        ("%1 = func.call @other(%x) : (tensor<2x2xf32>) -> tensor<2x2xf32>", "other"),
+        ("%1 = func.call @f(%x) : (tensor<2x2xf32>) -> tensor<2x2xf32>", "@f calls itself"),
+        ("%1 = stablehlo.reshape %x : (tensor<2x2xf32>) -> tensor<?xf32>", "shapes must be static"),
+    ],
+)
+def test_texts_that_are_refused(body: str, message: str) -> None:
+    head, end = "func.func @f(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {", "return %x : tensor<2x2xf32>\n}"
+    text = "\n".join((head, body, end, '#loc1 = loc("model.py":7:0)', ""))
+    with pytest.raises(OptionError, match=message):
+        tg.from_stablehlo(text)
+
+
+def test_jax_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensorgrad.importers.jax.model.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install jax"):
+        tg.from_jax(lambda x: x, np.ones(3))
+    assert importlib.util.find_spec("tensorgrad.importers.jax") is not None

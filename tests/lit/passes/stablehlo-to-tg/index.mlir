@@ -1,0 +1,53 @@
+// RUN: tg-opt %s -p stablehlo-to-tg,canonicalize,cse | filecheck %s
+
+// Rows at indices, which are moved inside.
+// CHECK-LABEL: func.func @gather
+func.func @gather(%x: tensor<4x5xf32>, %at: tensor<3x1xi32>) -> tensor<3x5xf32> {
+  // CHECK: %{{.*}} = tg.reshape %at shape = [3] : tensor<3x1xi32>
+  // CHECK-NEXT: %{{.*}} = tg.constant value = dense<0> : tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.maximum %{{.*}}, %{{.*}} : tensor<3xi32>, tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.constant value = dense<3> : tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.minimum %{{.*}}, %{{.*}} : tensor<3xi32>, tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.take %x, %{{.*}} axis = 0 : tensor<4x5xf32>, tensor<3xi32>
+  // CHECK-NEXT: func.return %{{.*}} : tensor<3x5xf32>
+  %0 = "stablehlo.gather"(%x, %at) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 5>}> : (tensor<4x5xf32>, tensor<3x1xi32>) -> tensor<3x5xf32>
+  return %0 : tensor<3x5xf32>
+}
+// Rows that are not inside are dropped.
+// CHECK-LABEL: func.func @scatter
+func.func @scatter(%x: tensor<4x5xf32>, %at: tensor<3x1xi32>, %u: tensor<3x5xf32>) -> tensor<4x5xf32> {
+  // CHECK: %{{.*}} = tg.constant value = dense<false> : tensor<3xi1>
+  // CHECK-NEXT: %{{.*}} = tg.reshape %at shape = [3] : tensor<3x1xi32>
+  // CHECK-NEXT: %{{.*}} = tg.constant value = dense<0> : tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.maximum %{{.*}}, %{{.*}} : tensor<3xi32>, tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.constant value = dense<3> : tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.minimum %{{.*}}, %{{.*}} : tensor<3xi32>, tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.compare %{{.*}}, %{{.*}} predicate = "ne" : tensor<3xi32>, tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.or %{{.*}}, %{{.*}} : tensor<3xi1>, tensor<3xi1>
+  // CHECK-NEXT: %{{.*}} = tg.constant value = dense<4> : tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<3xi1>, tensor<3xi32>, tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.scatter_add %u, %{{.*}} axis = 0 extent = 4 : tensor<3x5xf32>, tensor<3xi32>
+  // CHECK-NEXT: %{{.*}} = tg.add %x, %{{.*}} : tensor<4x5xf32>, tensor<4x5xf32>
+  // CHECK-NEXT: func.return %{{.*}} : tensor<4x5xf32>
+  %0 = "stablehlo.scatter"(%x, %at, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4x5xf32>, tensor<3x1xi32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+  return %0 : tensor<4x5xf32>
+}
+// CHECK-LABEL: func.func @dynamic
+func.func @dynamic(%x: tensor<4x5xf32>, %i: tensor<i32>) -> tensor<2x5xf32> {
+  // CHECK: %{{.*}} = tg.constant value = dense<0> : tensor<i32>
+  // CHECK-NEXT: %{{.*}} = tg.maximum %i, %{{.*}} : tensor<i32>, tensor<i32>
+  // CHECK-NEXT: %{{.*}} = tg.constant value = dense<2> : tensor<i32>
+  // CHECK-NEXT: %{{.*}} = tg.minimum %{{.*}}, %{{.*}} : tensor<i32>, tensor<i32>
+  // CHECK-NEXT: %{{.*}} = tg.broadcast %{{.*}} shape = [2] dims = [] : tensor<i32>
+  // CHECK-NEXT: %{{.*}} = tg.iota shape = [2] axis = 0 element = i32
+  // CHECK-NEXT: %{{.*}} = tg.add %{{.*}}, %{{.*}} : tensor<2xi32>, tensor<2xi32>
+  // CHECK-NEXT: %{{.*}} = tg.take %x, %{{.*}} axis = 0 : tensor<4x5xf32>, tensor<2xi32>
+  // CHECK-NEXT: func.return %{{.*}} : tensor<2x5xf32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0 = stablehlo.dynamic_slice %x, %i, %zero, sizes = [2, 5] : (tensor<4x5xf32>, tensor<i32>, tensor<i32>) -> tensor<2x5xf32>
+  return %0 : tensor<2x5xf32>
+}
