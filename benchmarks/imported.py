@@ -151,6 +151,8 @@ def mobile() -> nn.Module:
 class Graph(nn.Module):
     """Three convolutions over the edges of a graph of 500 nodes."""
 
+    edges: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.ModuleList([nn.Linear(64, 64) for _ in range(3)])
