@@ -141,7 +141,7 @@ def test_levels_are_printed(level):
     assert (text.startswith("builtin.module") and "layers.0.weight" in text) or level == "wgsl"
     rate = "learning_rate / (1 - beta1 ** step)"
     assert {"traced": "tg.tanh", "tg": rate, "buf": "linalg.generic", "wgsl": "wgsl."}[level] in text
-    with pytest.raises(OptionError, match="traced, tg, buf, wgsl, cpu, llvm"):
+    with pytest.raises(OptionError, match="traced, tg, stablehlo, buf, wgsl, cpu, llvm"):
         compiled().module("msl")
 
 

@@ -61,6 +61,7 @@ def test_numbers_may_differ_in_their_last_digits_only() -> None:
 
 WITHOUT = {
     "tensorgrad.DeviceName": "a type, whose values docs/reference/tg/devices.md lists",
+    "tensorgrad.from_jax": "needs JAX, which only the night's tests have",
     "tensorgrad.initializers.Initializer": "a type, of the functions in its module, which have examples",
     "tensorgrad.random.Key": "a type, of the keys in the examples of its module",
 }

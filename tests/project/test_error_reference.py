@@ -27,6 +27,7 @@ from tensorgrad import errors
 from tensorgrad.checks.nonfinite import _Found
 from tensorgrad.errors import TensorgradError, UserError
 from tensorgrad.passes.codegen.wgsl.emit_wgsl import EmitError
+from tensorgrad.passes.stablehlo.importing.reader import Unsupported
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.schema import SchemaError
 from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -46,6 +47,7 @@ BASES = {TensorgradError, UserError}
 
 INTERNAL = {
     NoHandleError: "encoding falls back on wgpu-py's methods, and profiling says so by a DeviceError",
+    Unsupported: "reading StableHLO lists what its ops raise, and raises one error of all",
     SchemaError: "who reads a file raises their own error of it, mostly a ProgramError",
     _Found: "ends the run of NonfiniteSearch, which takes what it has",
 }

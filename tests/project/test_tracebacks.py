@@ -12,7 +12,7 @@ import pytest
 from models import batch, compiled
 
 import tensorgrad as tg
-from tensorgrad.errors import CompilerError, InputError
+from tensorgrad.errors import CompilerError, InputError, ProgramError
 from tensorgrad.runtime.tracebacks import boundary
 
 X = np.ones((2, 3), np.float32)
@@ -116,10 +116,11 @@ def test_everything_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None
     assert {"matmul", "trace_call"} < {*functions(raised(lambda: tg.grad(wrong_product)(X)))}
 
 
-def test_a_cause_is_kept_and_cut_too() -> None:
-    wrong: Any = {"x": "text"}
-    error = raised(lambda: tg.compile(Block(), loss=loss_of_block, inputs=wrong, device="numpy"))
-    assert isinstance(error, InputError)
+def test_a_cause_is_kept_and_cut_too(tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.tg"
+    damaged.write_bytes(b"no program")
+    error = raised(lambda: tg.load(damaged))
+    assert isinstance(error, ProgramError)
     assert error.__cause__ is not None
     assert files(error) == {Path(__file__).name}
     assert functions(error.__cause__) == []
