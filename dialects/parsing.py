@@ -32,25 +32,26 @@ Their errors are about the text that another program wrote.
 """
 
 
-class _Element(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
-    """An element of a dense literal, which may be the bits of a float in hexadecimal digits."""
-
-    def to_type(self, parser: AttrParser, type: Any) -> Any:
-        """Returns the element as a number of a type, where upstream's takes the bits of a float for its value."""
-        if not isinstance(type, AnyFloat) or not self.span.text.lower().startswith("0x"):
-            return super().to_type(parser, type)
-        size = type.compile_time_size
-        if len(self.span.text) != 2 + 2 * size:
-            parser.raise_error(f"Expected {2 * size} hexadecimal digits, the bits of {type}", at_position=self.span)
-        return type.unpack(cast(int, self.value).to_bytes(size, "little"), 1)[0]
-
-
 class UpstreamParser(Parser):
     """xDSL's parser, with what upstream MLIR prints and xDSL does not read.
 
     Locations may be named before they are defined, and be ranges, of which the start counts. The bits of a float, as
     infinities and NaN are printed, are understood in dense constants too.
     """
+
+    Element = AttrParser._TensorLiteralElement
+
+    class _ElementOrBits(Element):
+        """An element of a dense literal, which may be the bits of a float in hexadecimal digits."""
+
+        def to_type(self, parser: AttrParser, type: Any) -> Any:
+            """Returns the element as a number of a type, where upstream's takes the bits of a float for its value."""
+            if not isinstance(type, AnyFloat) or not self.span.text.lower().startswith("0x"):
+                return super().to_type(parser, type)
+            size = type.compile_time_size
+            if len(self.span.text) != 2 + 2 * size:
+                parser.raise_error(f"Expected {2 * size} hexadecimal digits, the bits of {type}", at_position=self.span)
+            return type.unpack(cast(int, self.value).to_bytes(size, "little"), 1)[0]
 
     def __init__(self, context: Context, text: str | bytes, name: str = "<unknown>"):
         super().__init__(context, text, name)
@@ -59,7 +60,7 @@ class UpstreamParser(Parser):
 
     def _parse_tensor_literal_element(self) -> AttrParser._TensorLiteralElement:
         element = super()._parse_tensor_literal_element()
-        return _Element(element.is_negative, element.value, element.span)
+        return self._ElementOrBits(element.is_negative, element.value, element.span)
 
     def _parse_alias_def(self) -> None:
         if self._is_location():

@@ -5,6 +5,7 @@ J. Devlin et al., BERT: Pre-training of Deep Bidirectional Transformers for Lang
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -155,7 +156,7 @@ class BertModel(Pretrained):
         return x, None if self.pooler is None else tg.tanh(self.pooler["dense"](x[:, 0]))
 
 
-class _BertTask(Pretrained):
+class _BertTask(Pretrained, ABC):
     """The base of BERT with a head."""
 
     options_type = BertOptions
@@ -187,9 +188,9 @@ class _BertTask(Pretrained):
         features, pooled = self.bert(input_ids, attention_mask, token_type_ids, position_ids, subkey(key, 0))
         return self.of_features(pooled if self.pools else features, subkey(key, 1))
 
+    @abstractmethod
     def of_features(self, x: Any, key: Any) -> Any:
         """Returns the head's result."""
-        raise NotImplementedError
 
 
 class BertPredictions(tg.nn.Module):

@@ -5,6 +5,7 @@ V. Sanh et al., DistilBERT, a distilled version of BERT: smaller, faster, cheape
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -153,7 +154,7 @@ class DistilBertModel(Pretrained):
         return x
 
 
-class _DistilBertTask(Pretrained):
+class _DistilBertTask(Pretrained, ABC):
     """The base of DistilBERT with a head."""
 
     options_type = DistilBertOptions
@@ -176,9 +177,9 @@ class _DistilBertTask(Pretrained):
             self.distilbert(input_ids, attention_mask, position_ids, subkey(key, 0)), subkey(key, 1)
         )
 
+    @abstractmethod
     def of_features(self, x: Any, key: Any) -> Any:
         """Returns the head's result."""
-        raise NotImplementedError
 
 
 class DistilBertForMaskedLM(_DistilBertTask):

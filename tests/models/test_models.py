@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def test_newer_and_older_settings_of_rotary_positions_are_the_same(tmp_path: Pat
     newer = {"rope_parameters": {"rope_type": "llama3", "rope_theta": 500.0, **numbers}}
     linear = {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 8.0}}
     folder = llama()
-    del folder.config["rope_theta"]  # pyright: ignore[reportIndexIssue]
+    folder = replace(folder, config={name: value for name, value in folder.config.items() if name != "rope_theta"})
     models = [
         tg.models.from_pretrained(folder.write(tmp_path / str(number), **settings)).initialized()
         for number, settings in enumerate((older, newer, linear))
