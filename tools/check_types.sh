@@ -16,7 +16,7 @@ find frontend dialects passes interpreters checks runtime tools lab web/__init__
 done
 
 status=0
-output=$(PYRIGHT_PYTHON_IGNORE_WARNINGS=1 "$1/pyright" --pythonpath "$1/python" --warnings) || status=$?
+output=$(PYRIGHT_PYTHON_IGNORE_WARNINGS=1 "$1/pyright" --pythonpath "$1/python" --warnings --threads 2) || status=$?
 printf '%s\n' "$output" | sed -E \
     -e "s,$tree/(dialects|passes|interpreters|checks|runtime|tools|lab|web)/,\\1/,g" \
     -e "s,$tree/,frontend/,g"
