@@ -31,6 +31,8 @@ def _dot_general(writer: Writer, op: contract.DotGeneralOp) -> SSAValue:
 
 
 def _conv(writer: Writer, op: convolution.ConvOp) -> SSAValue:
+    if 0 in shape_of(op.operands[1])[2:]:  # StableHLO has no window without elements
+        return writer.full(op.type, 0)
     stride, low, high, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
     places = tuple(map(str, range(len(stride))))
     return writer.one(
