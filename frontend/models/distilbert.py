@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import tensorgrad as tg
-from tensorgrad.models.pretrained import Pretrained, embedding, linear, padding, positions_of, subkey
+from tensorgrad.models.pretrained import Pretrained, attended, embedding, linear, padding, positions_of, subkey
 from tensorgrad.models.settings import Options, activation
 
 EPS = 1e-12
@@ -81,10 +81,8 @@ class DistilBertAttention(tg.nn.Module):
 
     def __call__(self, x: Any, mask: Any, key: Any) -> Any:
         """Applies the layer to `[batch, length, dim]`."""
-        q, k, v = (tg.nn.split_heads(layer(x), self.heads) for layer in (self.q_lin, self.k_lin, self.v_lin))
         rate = self.dropout if self.training else 0.0
-        attended = tg.nn.scaled_dot_product_attention(q, k, v, mask=mask, dropout=rate, dropout_key=key)
-        return self.out_lin(tg.nn.merge_heads(attended))
+        return self.out_lin(attended(self.q_lin(x), self.k_lin(x), self.v_lin(x), self.heads, mask, rate, key))
 
 
 class DistilBertLayer(tg.nn.Module):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.models.pretrained import linear
+from tensorgrad.models.pretrained import attended, linear
 from tensorgrad.models.settings import Options
 
 
@@ -46,6 +46,5 @@ class SelfAttention(tg.nn.Module):
 
     def __call__(self, x: Any, mask: Any, key: Any) -> Any:
         """Applies the layer to `[batch, length, hidden_size]`."""
-        q, k, v = (tg.nn.split_heads(layer(x), self.heads) for layer in (self.query, self.key, self.value))
         rate = self.dropout if self.training else 0.0
-        return tg.nn.merge_heads(tg.nn.scaled_dot_product_attention(q, k, v, mask=mask, dropout=rate, dropout_key=key))
+        return attended(self.query(x), self.key(x), self.value(x), self.heads, mask, rate, key)

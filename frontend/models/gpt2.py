@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import tensorgrad as tg
-from tensorgrad.models.pretrained import Pretrained, embedding, linear, padding, positions_of, subkey
+from tensorgrad.models.pretrained import Pretrained, attended, embedding, linear, padding, positions_of, subkey
 from tensorgrad.models.settings import Options, activation
 from tensorgrad.nn.checks import positive
 
@@ -82,18 +82,9 @@ class GPT2Attention(tg.nn.Module):
 
     def __call__(self, x: Any, mask: Any, key: Any) -> Any:
         """Applies the layer to `[batch, length, n_embd]`."""
-        q, k, v = (tg.nn.split_heads(part, self.heads) for part in tg.split(self.c_attn(x), 3, axis=-1))
-        attended = tg.nn.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            mask=mask,
-            is_causal=True,
-            scale=self.scale,
-            dropout=self.dropout if self.training else 0.0,
-            dropout_key=key,
-        )
-        return self.c_proj(tg.nn.merge_heads(attended))
+        q, k, v = tg.split(self.c_attn(x), 3, axis=-1)
+        rate = self.dropout if self.training else 0.0
+        return self.c_proj(attended(q, k, v, self.heads, mask, rate, key, is_causal=True, scale=self.scale))
 
 
 class GPT2MLP(tg.nn.Module):

@@ -59,6 +59,17 @@ def padding(attention_mask: Any) -> Any:
     return (mask if mask.dtype == tg.bool_ else mask != 0)[:, None, None, :]
 
 
+def attended(q: Any, k: Any, v: Any, heads: int, mask: Any, dropout: float, key: Any, **options: Any) -> tg.Tensor:
+    """Returns attention of queries to keys and values, `[batch, length, features]`, by heads that are joined again.
+
+    The options are those of `tg.nn.scaled_dot_product_attention`.
+    """
+    parts = (tg.nn.split_heads(part, heads) for part in (q, k, v))
+    return tg.nn.merge_heads(
+        tg.nn.scaled_dot_product_attention(*parts, mask=mask, dropout=dropout, dropout_key=key, **options)
+    )
+
+
 def subkey(key: Any, use: int) -> Any:
     """Returns a key for one use of several, or `None` if there is none."""
     return None if key is None else tg.random.fold_in(key, use)

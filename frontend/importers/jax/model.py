@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 
-import tensorgrad as tg
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import ArgumentError, InputError, OptionError
-from tensorgrad.importers.parts import Part, declare, leaf_at
+from tensorgrad.importers.parts import Part, as_input, declare, leaf_at, value_of
 from tensorgrad.importers.stablehlo.evaluation import applied
-from tensorgrad.importers.stablehlo.model import as_input
 from tensorgrad.importers.stablehlo.reading import read
-from tensorgrad.nn.parameters import Buffer, Parameter, param
+from tensorgrad.nn.parameters import param
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 
 def _library() -> Any:
@@ -153,10 +151,7 @@ class JaxModule(Part):
     def _value(self, place: int, leaf: Any) -> Any:
         """Returns the value of a leaf of a call: a parameter's, or what the call has."""
         path = self._omitted.get(place, leaf)
-        value = leaf_at(self, path) if isinstance(path, str) else path
-        if isinstance(value, Parameter | Buffer):
-            return Array(np.asarray(value.initializer(tg.random.key(0), value.shape, value.dtype)))
-        return value
+        return value_of(leaf_at(self, path)) if isinstance(path, str) else path
 
 
 def _leaves_of(tree: Any, example: tuple[object, ...], params: Sequence[int]) -> list[tuple[int, str, Any]]:

@@ -12,13 +12,12 @@ from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import InputError, ShapeError
+from tensorgrad.importers.parts import as_input
 from tensorgrad.importers.stablehlo.evaluation import applied
 from tensorgrad.importers.stablehlo.reading import read
-from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.runtime.texts import read_text
-from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 
 class StablehloFunction:
@@ -60,12 +59,10 @@ class StablehloFunction:
         kinds = self._function.body.block.args
         if len(arguments) != len(kinds):
             raise InputError(f"{user_line()}: the function takes {len(kinds)} arguments, got {len(arguments)}")
-        results = self.flat([self._input(place, value) for place, value in enumerate(arguments)])
+        results = applied(
+            self._function.body.block, [self._input(place, value) for place, value in enumerate(arguments)]
+        )
         return results[0] if len(results) == 1 else tuple(results)
-
-    def flat(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Returns the results for tensors of the arguments' shapes and dtypes, as a list."""
-        return applied(self._function.body.block, tensors)
 
     def _input(self, place: int, value: Any) -> Tensor:
         kind = type_of(self._function.body.block.args[place])
@@ -74,19 +71,6 @@ class StablehloFunction:
         if tensor.shape != kind.get_shape():
             raise ShapeError(f"{where} has shape {tensor.shape}, expected {kind.get_shape()}")
         return tensor
-
-
-def as_input(value: Any, dtype: Any, where: str) -> Tensor:
-    """Returns an argument as a tensor of a dtype.
-
-    Raises:
-        InputError: It is a tensor of another dtype, or can't be converted to it.
-    """
-    if not isinstance(value, Tensor):
-        return Array(converted(to_numpy(value, where), dtype, SHORT[dtype], where).copy())
-    if value.dtype != dtype:
-        raise InputError(f"{where} is {SHORT[value.dtype]}, expected {SHORT[dtype]}")
-    return value
 
 
 def from_stablehlo(source: str | os.PathLike[str]) -> StablehloFunction:

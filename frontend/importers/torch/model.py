@@ -10,17 +10,14 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-import tensorgrad as tg
-from tensorgrad.errors import ArgumentError, InputError, OptionError
-from tensorgrad.importers.parts import Part, declare, leaf_at
+from tensorgrad.errors import ArgumentError, OptionError
+from tensorgrad.importers.parts import Part, as_input, declare, leaf_at, value_of
 from tensorgrad.importers.torch.evaluation import Evaluation, constant
 from tensorgrad.importers.torch.exporting import Exporter, Graph
 from tensorgrad.importers.torch.table import array_of, dtype_of
 from tensorgrad.nn.parameters import Buffer, Parameter, buffer, param
-from tensorgrad.runtime.conversion import converted, to_numpy
-from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import current_trace
 
 
@@ -118,8 +115,7 @@ class TorchModule(Part):
             elif name in self._exporter.constants:
                 values.append(self._exporter.constants[name])
             elif kind in (InputKind.PARAMETER, InputKind.BUFFER):
-                leaf = leaf_at(self, name)
-                values.append(Array(_initial(leaf)) if isinstance(leaf, Parameter | Buffer) else leaf)
+                values.append(value_of(leaf_at(self, name)))
             else:
                 value = graph.constants[name]
                 values.append(constant(value) if isinstance(value, torch.Tensor) else value)
@@ -144,10 +140,6 @@ def _parameter(parameter: torch.nn.Parameter) -> Parameter:
     return declared.requires_grad_(parameter.requires_grad)
 
 
-def _initial(leaf: Parameter | Buffer) -> np.ndarray[Any, Any]:
-    return np.asarray(leaf.initializer(tg.random.key(0), leaf.shape, leaf.dtype))
-
-
 def _input(number: int, value: Any, example: Any) -> Any:
     """Returns an argument as the module takes it.
 
@@ -156,15 +148,9 @@ def _input(number: int, value: Any, example: Any) -> Any:
     """
     if not isinstance(example, torch.Tensor):
         return value
-    where = f"{user_line()}: tensor {number} of the call"
-    dtype = dtype_of(example.dtype)
     if isinstance(value, torch.Tensor):
         return constant(value)
-    if not isinstance(value, Tensor):
-        return Array(converted(to_numpy(value, where), dtype, SHORT[dtype], where).copy())
-    if value.dtype != dtype:
-        raise InputError(f"{where} is {SHORT[value.dtype]}, expected {SHORT[dtype]}, the dtype of the example's")
-    return value
+    return as_input(value, dtype_of(example.dtype), f"{user_line()}: tensor {number} of the call")
 
 
 def from_torch(module: torch.nn.Module, *example: Any, **keywords: Any) -> TorchModule:
