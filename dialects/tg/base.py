@@ -291,7 +291,7 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
         require(self.type == expected, lambda: f"result is {self.type}, expected {expected}")
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """Folds constants of up to `FOLD_LIMIT` elements, or of any size if the result is a splat."""
+        """Folds constants of up to `FOLD_LIMIT` elements, and larger ones to a splat or to integers that don't grow."""
         identity = self.simplified()
         if identity is not None:
             return (identity,)
@@ -306,10 +306,17 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
         splat = self.fold_splat(values)
         if splat is not None:
             return (splat,)
-        if size_of(self.shape) > FOLD_LIMIT or any(value.size > FOLD_LIMIT for value in values):
+        small = size_of(self.shape) <= FOLD_LIMIT and all(value.size <= FOLD_LIMIT for value in values)
+        if not small and not self._is_exact_and_no_larger(values):
             return None
         with np.errstate(all="ignore"):
             return (dense(np.ascontiguousarray(self.evaluate(*values)).reshape(self.shape)),)
+
+    def _is_exact_and_no_larger(self, values: Sequence[NumpyArray]) -> bool:
+        """Returns whether all elements are integers, and the result takes no more bytes than the operands store."""
+        dtypes = [numpy_dtype(self.type), *(value.dtype for value in values)]
+        stored = sum(value.itemsize if is_splat(value) else value.nbytes for value in values)
+        return not any(dtype.kind == "f" for dtype in dtypes) and size_of(self.shape) * dtypes[0].itemsize <= stored
 
     def simplified(self) -> SSAValue | None:
         """Returns an existing value that equals the result by an algebraic identity, or `None`."""

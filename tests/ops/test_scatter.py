@@ -134,3 +134,22 @@ def test_segments_of_rows_as_pytorch(place: tg.DeviceName) -> None:
         torch.sum(torch.sin(expected)).backward()
         assert other.grad is not None
         np.testing.assert_allclose(ours.grad.numpy(), other.grad, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("place", ["cpu", "wgpu"])
+def test_known_indices_give_the_same_bits(place: tg.DeviceName) -> None:
+    """The same bits as with traced indices; of both signs, and numbers that belong to no row."""
+    random = np.random.default_rng(5)
+    x, rows = random.normal(size=(300, 5)).astype(np.float32), random.normal(size=(3, 300)).astype(np.float32)
+    numbers = random.integers(-3, 103, 300)
+    for dtype in ("i32", "u32", "i64"):
+        indices = [np.asarray(numbers).astype({"i32": np.int32, "u32": np.uint32, "i64": np.int64}[dtype])]
+        indices.append(np.stack([np.roll(indices[0], shift) for shift in range(3)]))
+
+        def sums(x: tg.Tensor, rows: tg.Tensor, i: tg.TensorLike, j: tg.TensorLike) -> tuple[tg.Tensor, tg.Tensor]:
+            return tg.segment_sum(x, i, 100), tg.scatter_reduce(tg.zeros((3, 100)), 1, tg.clip(j, 0, 99), rows, "sum")
+
+        whole = tg.jit(sums, device=place)(x, rows, *indices)
+        known = tg.jit(lambda x, rows, i=indices, f=sums: f(x, rows, *i), device=place)(x, rows)
+        for ours, theirs in zip(known, whole, strict=True):
+            np.testing.assert_array_equal(ours, theirs, err_msg=dtype)

@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -20,7 +20,7 @@ from tensorgrad.dialects.buf import buffer_type, element_bytes, row_of
 from tensorgrad.dialects.buf import element_of as buffer_element
 from tensorgrad.dialects.buf import shape_of as buffer_shape
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, ints, numpy_dtype, size_of, splat_value
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, dense, int_list, ints, numpy_dtype, size_of, splat_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.collective import CollectiveOp
@@ -117,6 +117,8 @@ class _Lowering:
         self.arguments = arguments_of(function)
         self.results = results_of(function)
         self.lowered: dict[SSAValue, Lowered] = {}
+        self.constants: dict[Attribute, SSAValue] = {}
+        """The buffer of each constant."""
         self.new_ops: dict[Operation, Operation] = {}
         """The ops of the new block in order of creation, each mapped to itself or to its replacement."""
         self.views_of: dict[SSAValue, list[SSAValue]] = {}
@@ -128,8 +130,8 @@ class _Lowering:
         self.originals = originals
         returned = return_of(self.function)
         values = list(returned.operands)
-        self.arguments = [typed(slot, a) for slot, a in zip(self.arguments, originals, strict=True)]
-        results = [typed(slot, value) for slot, value in zip(self.results, values, strict=True)]
+        self.arguments = [typed(slot, a.type) for slot, a in zip(self.arguments, originals, strict=True)]
+        results = [typed(slot, value.type) for slot, value in zip(self.results, values, strict=True)]
         for argument in originals:
             kind = cast(Tensor, argument.type)
             buffer = self.block.insert_arg(
@@ -207,12 +209,22 @@ class _Lowering:
         number = splat_value(op.results[0])
         if number is not None or 0 in op.shape:
             return Splat(0 if number is None else number, element)
-        buffer = self.block.insert_arg(buffer_type(op.shape, element), len(self.block.args))
-        buffer.location = op.location
-        value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
-        index = sum(1 for slot in self.arguments if slot.role == Role.CONSTANT)
-        self.arguments.append(typed(Slot(f"constant{index}", Role.CONSTANT, value=value), op.results[0]))
-        return View(buffer, affine.identity(len(op.shape)))
+        return self._constant_buffer(cast("DenseIntOrFPElementsAttr[Any]", op.value), op.location)
+
+    def _constant_buffer(self, value: DenseIntOrFPElementsAttr[Any], location: LocationAttr) -> View:
+        """Returns a whole buffer that holds a constant: an argument, which equal constants share."""
+        kind = cast(Tensor, value.type)
+        buffer = self.constants.get(value)
+        if buffer is None:
+            buffer = self.block.insert_arg(
+                buffer_type(kind.get_shape(), storage(kind.element_type)), len(self.block.args)
+            )
+            buffer.location = location
+            index = sum(1 for slot in self.arguments if slot.role == Role.CONSTANT)
+            slot = Slot(f"constant{index}", Role.CONSTANT, value=value)
+            self.arguments.append(typed(slot, kind))
+            self.constants[value] = buffer
+        return View(buffer, affine.identity(len(kind.get_shape())))
 
     def _emit(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
         """Appends a kernel. A sum or product of f16 is accumulated in f32, and a second kernel rounds it."""
@@ -222,7 +234,12 @@ class _Lowering:
 
     def _emitting(self, op: TensorOp) -> Emit:
         bindings = self.target.max_storage_buffers_per_shader_stage - loops_of(self.function)
-        return Emit(lambda spec: self._emit(spec, op), self.target, bindings)
+        return Emit(
+            lambda spec: self._emit(spec, op),
+            lambda array: self._constant_buffer(dense(array), op.location),
+            self.target,
+            bindings,
+        )
 
     def _add(self, op: Operation) -> None:
         self.new_ops[op] = op

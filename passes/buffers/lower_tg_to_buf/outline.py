@@ -68,8 +68,8 @@ class Outlining:
         self.name = function.sym_name.data
         self.old = block_of(function)
         self.values = list(return_of(function).operands)
-        self.arguments = [typed(slot, a) for slot, a in zip(arguments_of(function), self.old.args, strict=True)]
-        self.results = [typed(slot, v) for slot, v in zip(results_of(function), self.values, strict=True)]
+        self.arguments = [typed(slot, a.type) for slot, a in zip(arguments_of(function), self.old.args, strict=True)]
+        self.results = [typed(slot, v.type) for slot, v in zip(results_of(function), self.values, strict=True)]
         self.block = Block()
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.slots: dict[SSAValue, Slot] = {}
@@ -165,7 +165,7 @@ class Outlining:
 
     def _result_slot(self, value: SSAValue) -> Slot:
         self.number += 1
-        return typed(Slot(f"value{self.number}", Role.OUTPUT), value)
+        return typed(Slot(f"value{self.number}", Role.OUTPUT), value.type)
 
     # Putting together
 
@@ -202,7 +202,7 @@ class Outlining:
 
     def _slot_inside(self, value: SSAValue, number: int) -> Slot:
         slot = self.slots.get(value)
-        return typed(Slot(f"a{number}", Role.INPUT), value) if slot is None or self.is_called else slot
+        return typed(Slot(f"a{number}", Role.INPUT), value.type) if slot is None or self.is_called else slot
 
     def _loop(self, op: ScanOp, inits: Sequence[SSAValue]) -> None:
         inside, carries, slices = op.arguments
@@ -253,8 +253,8 @@ class Outlining:
         function = self._function(name, block, outputs, location)
         if depth:
             function.attributes[LOOPS] = IntegerAttr(depth, i64)
-        slots = [typed(slot, argument) for slot, argument in zip(slots, block.args, strict=True)]
-        set_slots(function, slots, [typed(slot, value) for slot, value in zip(results, outputs, strict=True)])
+        slots = [typed(slot, argument.type) for slot, argument in zip(slots, block.args, strict=True)]
+        set_slots(function, slots, [typed(slot, value.type) for slot, value in zip(results, outputs, strict=True)])
         if has_control(function):
             Outlining(self.module, function, self.lower, is_called=True).run()
         else:

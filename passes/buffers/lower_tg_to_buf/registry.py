@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import Body, storage
@@ -26,11 +26,13 @@ class Emit:
 
     Attributes:
         append: Appends a kernel; returns a view of its result.
+        constant: Returns a view of a buffer that holds an array, the same one for equal arrays.
         target: The target.
         bindings: The most bindings of a kernel: the target's limit, less one for each loop around the kernel.
     """
 
     append: Callable[[KernelSpec], View]
+    constant: Callable[[NumpyArray], View]
     target: Target
     bindings: int
 

@@ -11,11 +11,10 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerType, i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from tensorgrad.dialects.signature import Slot
-from tensorgrad.dialects.tg.base import SIGNLESS, TensorOp, is_float, is_unsigned
-from tensorgrad.dialects.tg.build import element_of
+from tensorgrad.dialects.tg.base import SIGNLESS, Tensor, TensorOp, is_float, is_unsigned
 from tensorgrad.passes.scalars import ScalarBuilder, Value
 
 index = IndexType()
@@ -26,9 +25,9 @@ def storage(element: Attribute) -> Attribute:
     return SIGNLESS.get(element, element)
 
 
-def typed(slot: Slot, value: SSAValue) -> Slot:
-    """Records the element type of an unsigned tensor in its slot, unless it has one, since buffers are signless."""
-    element = element_of(value)
+def typed(slot: Slot, kind: Attribute) -> Slot:
+    """Records the element type of an unsigned tensor type in its slot, unless it has one: buffers are signless."""
+    element = cast(Tensor, kind).element_type
     if slot.dtype is not None or not is_unsigned(element):
         return slot
     return replace(slot, dtype=f"u{cast(IntegerType, element).bitwidth}")

@@ -19,18 +19,24 @@ func.func @constants_fold() -> (tensor<2xf32>, tensor<3xi32>, tensor<1000xf32>) 
 // CHECK-NEXT:   func.return %0, %1, %2 : tensor<2xf32>, tensor<3xi32>, tensor<1000xf32>
 // CHECK-NEXT: }
 
-// Results of more than 16 elements are not folded, unless they are splats.
-func.func @large_constants_stay() -> tensor<17xi32> {
+// Results of more than 16 elements are folded if they are splats, or integers that take no more bytes than the operands.
+func.func @large_constants() -> (tensor<17xi32>, tensor<17xi64>, tensor<2x17xi32>, tensor<17xf32>, tensor<17xf32>) {
   %0 = tg.constant value = dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]> : tensor<17xi32>
-  %1 = tg.neg %0 : tensor<17xi32>
-  func.return %1 : tensor<17xi32>
+  %1 = tg.constant value = dense<3> : tensor<17xi32>
+  %2 = tg.mul %0, %1 : tensor<17xi32>, tensor<17xi32>
+  %3 = tg.cast %0 to = i64 : tensor<17xi32>
+  %4 = tg.broadcast %0 shape = [2, 17] dims = [1] : tensor<17xi32>
+  %5 = tg.cast %0 to = f32 : tensor<17xi32>
+  %6 = tg.neg %5 : tensor<17xf32>
+  func.return %2, %3, %4, %5, %6 : tensor<17xi32>, tensor<17xi64>, tensor<2x17xi32>, tensor<17xf32>, tensor<17xf32>
 }
-// CHECK-LABEL: func.func @large_constants_stay(
-// CHECK-SAME: ) -> tensor<17xi32> {
-// CHECK-NEXT:   %0 = tg.constant value = dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]> : tensor<17xi32>
-// CHECK-NEXT:   %1 = tg.neg %0 : tensor<17xi32>
-// CHECK-NEXT:   func.return %1 : tensor<17xi32>
-// CHECK-NEXT: }
+// CHECK-LABEL: func.func @large_constants(
+// CHECK:        %1 = tg.constant value = dense<[0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45, 48]> : tensor<17xi32>
+// CHECK-NEXT:   %2 = tg.cast %0 to = i64 : tensor<17xi32>
+// CHECK-NEXT:   %3 = tg.broadcast %0 shape = [2, 17] dims = [1] : tensor<17xi32>
+// CHECK-NEXT:   %4 = tg.cast %0 to = f32 : tensor<17xi32>
+// CHECK-NEXT:   %5 = tg.neg %4 : tensor<17xf32>
+// CHECK-NEXT:   func.return %1, %2, %3, %4, %5 :
 
 func.func @identities(%x: tensor<2x3xf32>, %c: tensor<2x3xi1>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>) {
   %one = tg.constant value = dense<1.000000e+00> : tensor<2x3xf32>

@@ -1,7 +1,8 @@
 """Gathers and scatters.
 
 A scatter compares every index with every position of the result if these are few. Otherwise it sorts the indices
-stably, and sums segments. Each element has one writer: there are no atomics, and every run gives the same bits.
+stably, and sums segments; constant indices are sorted while lowering. Each element has one writer: there are no
+atomics, and every run gives the same bits.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     f16,
@@ -23,7 +25,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import element_bytes
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg import index as indexing
-from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
+from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, constant_value, int_value, is_float
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody, rounded
@@ -238,6 +240,14 @@ def _sum_of_updates(
     return b.fold(start(loops[axis]), start(end), most, zero, add)
 
 
+def _sorted(keys: NumpyArray, extent: int) -> tuple[NumpyArray, NumpyArray]:
+    """Returns the positions that sort each row of keys, and the number of its keys below each one to `extent`."""
+    order = np.argsort(keys, axis=-1, kind="stable")
+    rows = np.take_along_axis(keys, order, -1).reshape(-1, keys.shape[-1])
+    starts = np.array([np.searchsorted(row, np.arange(extent + 1)) for row in rows])
+    return order.astype(np.int32), starts.astype(np.int32).reshape(*keys.shape[:-1], extent + 1)
+
+
 def _segment_starts(keys: Segments, extent: int, element: Attribute, op: TensorOp) -> KernelSpec:
     """Computes, for each number up to `extent`, how many keys of each sorted segment are below it."""
     place = len(keys.rows)
@@ -291,6 +301,7 @@ def _summed(
     rows: Sequence[int],
     element: Attribute,
     emit: Emit,
+    known: NumpyArray | None,
 ) -> View:
     """Sorts the updates by their index, and sums those of equal indices.
 
@@ -303,6 +314,7 @@ def _summed(
         rows: The axes of the result along which the keys differ.
         element: The type of the keys.
         emit: Emits kernels.
+        known: The keys of a constant, which are sorted here rather than in every step.
 
     Raises:
         DiagnosticException: There are more updates than positions of 32 bits can count.
@@ -315,8 +327,11 @@ def _summed(
         )
     whole = whole_rows(keys, shape, element, emit, op)
     if whole is not None:
-        order = sorted_positions(whole, shape, element, False, emit, op)
-        starts = emit(_starts(whole, order, shape, extent, element, op))
+        if known is None:
+            order = sorted_positions(whole, shape, element, False, emit, op)
+            starts = emit(_starts(whole, order, shape, extent, element, op))
+        else:
+            order, starts = map(emit.constant, _sorted(known, extent))
         return emit(_segment_sums(op, updates, order, starts, axis, count, rows))
     beside = math.prod(op.shape[axis + 1 :]) * element_bytes(storage(element_of(op.results[0])))
     segments = in_segments(keys, shape, segment_length(count, element, emit, beside), element, False, emit, op)
@@ -332,11 +347,12 @@ def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: E
     count = math.prod(shape_of(indices))
     if count * extent <= SEARCHED:
         return emit(_searched_scatter(op, operands))
-    updates, keys = cast(View, operands[0]), cast(View, operands[1])
+    updates, keys, known = cast(View, operands[0]), cast(View, operands[1]), constant_value(indices)
     keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
     flat = [*op.shape[:axis], count, *op.shape[axis + 1 :]]
     updates = updates.through(affine.reshape_map(flat, shape_of(op.updates)), flat)
-    return _summed(op, updates, keys, [count], axis, (), element_of(indices), emit)
+    known = None if known is None else known.reshape(count)
+    return _summed(op, updates, keys, [count], axis, (), element_of(indices), emit, known)
 
 
 @sequence(indexing.ScatterAddAlongAxisOp, in_memory=(0, 1))
@@ -351,4 +367,6 @@ def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequen
     loops = affine.dims(len(shape))
     back = [loops[-1] if loop == axis else loops[rows.index(loop)] for loop in range(len(shape))]
     keys = cast(View, operands[1]).through(AffineMap(len(shape), 0, tuple(back)), moved)
-    return _summed(op, cast(View, operands[0]), keys, moved, axis, rows, element_of(op.indices), emit)
+    known = constant_value(op.indices)
+    known = None if known is None else np.moveaxis(known, axis, -1)
+    return _summed(op, cast(View, operands[0]), keys, moved, axis, rows, element_of(op.indices), emit, known)

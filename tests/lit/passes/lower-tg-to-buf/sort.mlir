@@ -94,3 +94,16 @@ func.func @many(%u: tensor<200x4xf32>, %i: tensor<200xi32>) -> tensor<300x4xf32>
 // CHECK: memref.load
 // CHECK: arith.addf
 // CHECK: func.return
+
+// Constant indices are sorted here: equal scatters share the order and the starts of its segments.
+func.func @known(%u: tensor<4x2xi32>, %v: tensor<4x2xi32>) -> (tensor<4097x2xi32>, tensor<4097x2xi32>) {
+  %i = tg.constant value = dense<[2, 0, -1, 2]> : tensor<4xi32>
+  %0 = tg.scatter_add %u, %i axis = 0 extent = 4097 : tensor<4x2xi32>, tensor<4xi32>
+  %1 = tg.scatter_add %v, %i axis = 0 extent = 4097 : tensor<4x2xi32>, tensor<4xi32>
+  func.return %0, %1 : tensor<4097x2xi32>, tensor<4097x2xi32>
+}
+// CHECK-LABEL: func.func @known(
+// CHECK-SAME: %0: memref<4xi32> {tg.name = "constant1", tg.role = "constant", tg.value = dense<[2, 1, 0, 3]> : tensor<4xi32>}, %1: memref<4098xi32> {tg.name = "constant2",
+// CHECK: buf.kernel grid = [4097, 2] ins(%u, %0, %1 : memref<4x2xi32>, memref<4xi32>, memref<4098xi32>) outs(%2 : memref<4097x2xi32>) {
+// CHECK: buf.kernel grid = [4097, 2] ins(%v, %0, %1 : memref<4x2xi32>, memref<4xi32>, memref<4098xi32>) outs(%3 : memref<4097x2xi32>) {
+// CHECK: func.return
