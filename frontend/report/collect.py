@@ -21,14 +21,13 @@ from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.machine import machine_of, roofline
-from tensorgrad.passes.buffers.fuse.explain import Decision as Fusion
-from tensorgrad.passes.buffers.fuse.explain import following
+from tensorgrad.passes.buffers.decisions import Decision, following
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.codegen.llvm import emit_llvm
 from tensorgrad.passes.codegen.wgsl import emit_wgsl
 from tensorgrad.passes.pipelines import Phase, start_of
 from tensorgrad.passes.running import PACKAGE, apply_pass, without_target
-from tensorgrad.report.decisions import Destinations, decisions_of, names_of_results
+from tensorgrad.report.decisions import Destinations, choices_of, decisions_of, names_of_results
 from tensorgrad.report.difference import NamedText, difference
 from tensorgrad.report.facts import Facts, KernelCode, Level, PassRun, PlannedStep
 from tensorgrad.report.flow import Flow, flow_of, flow_of_program
@@ -98,7 +97,7 @@ class _Collector:
         self.sources = Sources(folder)
         self._levels: list[Level] = []
         self._passes: list[PassRun] = []
-        self._fusions: list[list[Fusion]] = []
+        self._decisions: list[list[Decision]] = []
         self._flow = Flow()
         self._results: dict[str, str] = {}
         self._named = NamedText()
@@ -131,7 +130,7 @@ class _Collector:
         kernels = tuple(self._code(kernel) for kernel in program.kernels)
         if len(self._flow.uses) != len(list(runs(program.plan))):
             self._flow = flow_of_program(program)
-        destinations = Destinations(chain(*self._fusions), self._flow, self._results)
+        destinations = Destinations(chain(*self._decisions), self._flow, self._results)
         return Facts(
             name,
             device,
@@ -140,8 +139,12 @@ class _Collector:
             self.sources.files(),
             tuple(self._levels),
             tuple(
-                replace(run, decisions=decisions_of(fusions, destinations, self.sources))
-                for run, fusions in zip(self._passes, self._fusions, strict=True)
+                replace(
+                    run,
+                    decisions=decisions_of(decisions, destinations, self.sources),
+                    choices=choices_of(decisions, destinations, self.sources),
+                )
+                for run, decisions in zip(self._passes, self._decisions, strict=True)
             ),
             kernels,
             runs_of(program, self._flow, kernels, profile, self._target),
@@ -153,14 +156,14 @@ class _Collector:
     def _apply(self, passes: Sequence[ModulePass], number: int) -> None:
         start = time.perf_counter()
         try:
-            with following() as fusions:
+            with following() as decisions:
                 apply_pass(passes, number, Context(), self._module, None)
         except DiagnosticException as error:
             raise ProgramError(str(error)) from error
         seconds = time.perf_counter() - start
-        self._fusions.append(fusions)
+        self._decisions.append(decisions)
         before, self._text = self._text, self._named.lines(self._module)
-        if fusions:
+        if decisions:
             self._results |= names_of_results(self._module)
         ops = list(self._module.walk())
         kernels = sum(isinstance(op, KernelOp | wgsl.KernelOp | cpu.KernelOp | llvm.FuncOp) for op in ops)

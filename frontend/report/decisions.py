@@ -1,4 +1,4 @@
-"""What passes decided about kernels, traced to the dispatches that these became."""
+"""What passes decided, traced to the dispatches that kernels became."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from xdsl.dialects.func import FuncOp
 
 from tensorgrad.dialects.locations import line_in
 from tensorgrad.dialects.signature import arguments_of
-from tensorgrad.passes.buffers.fuse.explain import Decision as Fusion
-from tensorgrad.report.facts import NOWHERE, Decision, SourceLine
+from tensorgrad.passes.buffers import decisions as told
+from tensorgrad.report.facts import NOWHERE, Choice, Decision, SourceLine
 from tensorgrad.report.flow import Flow
 from tensorgrad.report.locations import Sources
 
@@ -25,17 +25,17 @@ class Destinations:
     that theirs was merged into.
 
     Args:
-        fusions: What was decided, in order.
+        fusions: What was decided, in order; the mergers count.
         flow: The dispatches and what they write.
         named: The names of tensors by that of the value that they are in the IR.
     """
 
-    def __init__(self, fusions: Iterable[Fusion], flow: Flow, named: Mapping[str, str]):
+    def __init__(self, fusions: Iterable[told.Decision], flow: Flow, named: Mapping[str, str]):
         self._named = named
         self._runs = {flow.values[number].name: run for run, use in enumerate(flow.uses) for number in use.writes}
         self._next: dict[str, set[str]] = {}
         for fusion in fusions:
-            if fusion.rule:
+            if isinstance(fusion, told.Pairing) and fusion.rule:
                 self._join(fusion.kernel.results, fusion.other.results)
                 if fusion.rule not in INSIDE:
                     self._join(fusion.other.results, fusion.kernel.results)
@@ -56,27 +56,42 @@ class Destinations:
             self._next.setdefault(name, set()).update(others)
 
 
-def decisions_of(fusions: Sequence[Fusion], destinations: Destinations, sources: Sources) -> tuple[Decision, ...]:
-    """Returns what fusion decided, in order.
+def decisions_of(
+    decisions: Sequence[told.Decision], destinations: Destinations, sources: Sources
+) -> tuple[Decision, ...]:
+    """Returns what a pass decided about pairs of kernels, in order.
 
     Args:
-        fusions: Its decisions.
+        decisions: The pass's decisions.
         destinations: The dispatches that kernels became.
         sources: The files of the user's program.
     """
     return tuple(
         Decision(
-            fusion.rule,
-            fusion.kernel.text,
-            _place(fusion.kernel.location, sources),
-            destinations.run(fusion.kernel.results),
-            fusion.other.text,
-            _place(fusion.other.location, sources),
-            destinations.run(fusion.other.results),
-            fusion.reason,
+            pairing.rule,
+            *_kernel(pairing.kernel, destinations, sources),
+            *_kernel(pairing.other, destinations, sources),
+            pairing.reason,
         )
-        for fusion in fusions
+        for pairing in decisions
+        if isinstance(pairing, told.Pairing)
     )
+
+
+def choices_of(decisions: Sequence[told.Decision], destinations: Destinations, sources: Sources) -> tuple[Choice, ...]:
+    """Returns what a pass chose otherwise, in order; the arguments are those of `decisions_of`."""
+    return tuple(
+        Choice(*_kernel(choice.subject, destinations, sources), choice.text)
+        for choice in decisions
+        if isinstance(choice, told.Choice)
+    )
+
+
+def _kernel(kernel: told.Outline | str, destinations: Destinations, sources: Sources) -> tuple[str, SourceLine, int]:
+    """Returns a description, its line and its dispatch."""
+    if isinstance(kernel, str):
+        return kernel, NOWHERE, -1
+    return kernel.text, _place(kernel.location, sources), destinations.run(kernel.results)
 
 
 def names_of_results(module: ModuleOp) -> dict[str, str]:

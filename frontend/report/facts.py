@@ -47,6 +47,23 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What a pass chose for a kernel, or for something else that it names.
+
+    Attributes:
+        about: The kind, ops and grid of the kernel, or the name.
+        place: The kernel's line.
+        run: The dispatch that the kernel became; -1 for none.
+        text: What was chosen, and why.
+    """
+
+    about: str
+    place: SourceLine
+    run: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Decision:
     """A decision of a pass about a kernel and another one.
 
@@ -81,7 +98,8 @@ class PassRun:
         ops: The number of ops after it.
         kernels: The number of kernels after it.
         diff: What it changed, as a unified diff of the IR; empty if nothing.
-        decisions: What it decided about kernels, and why, if it tells.
+        decisions: Which kernels it merged, which not, and why, if it tells.
+        choices: What it chose otherwise, and why.
     """
 
     name: str
@@ -90,6 +108,7 @@ class PassRun:
     kernels: int
     diff: str
     decisions: tuple[Decision, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
 
 @dataclass(frozen=True)

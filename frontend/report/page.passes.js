@@ -34,13 +34,15 @@ function passesView(section) {
     rows[at]?.scrollIntoView({ block: "nearest" });
     const one = facts.passes[at];
     title.textContent = one ? `${at + 1} of ${facts.passes.length}: ${one.name}` : "no passes ran: this is a program from a file";
-    const decides = Boolean(one?.decisions.length);
+    const decides = Boolean(one?.decisions.length || one?.choices.length);
     kinds.hidden = !decides;
+    for (const option of kinds.options) option.hidden = ["merged", "apart"].includes(option.value) && !one?.decisions.length;
+    if (!one?.decisions.length && state.shown !== "diff") state.shown = "all";
     kinds.value = state.shown;
     list.hidden = !decides || state.shown === "diff";
     pane.hidden = !list.hidden;
     if (list.hidden) difference(pane, one ? one.html || "it changed nothing" : "");
-    else list.replaceChildren(...decisions(one, state.shown));
+    else list.replaceChildren(...(one.decisions.length ? decisions(one, state.shown) : []), ...choices(one));
     remember();
   }
   section.level = (by) => select(Math.max(0, Math.min(facts.passes.length - 1, state.pass + by)));
@@ -88,6 +90,14 @@ function decisions(one, kind) {
     open();
     return details;
   })];
+}
+
+/** What a pass chose for each kernel, and why. */
+function choices(one) {
+  return one.choices.map(({ about, place, run, text }) => {
+    const dispatch = run < 0 ? null : make("button", { class: "place", onclick: () => go({ view: "kernels", run }) }, nameOfDispatch(run));
+    return make("p", { class: "choice" }, dispatch, dispatch && " ", ...placed(about, place), make("div", { class: "faint" }, text));
+  });
 }
 
 const nameOfDispatch = (run) => (run < 0 ? "No dispatch" : `Dispatch ${run}: ${nameOfRun(facts.runs[run])}`);

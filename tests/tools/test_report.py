@@ -249,6 +249,18 @@ def test_fusion_says_why_and_of_which_dispatches(device: tg.DeviceName) -> None:
         assert one.run != one.other_run and {*first.writes} & {*second.reads}
 
 
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_schedules_and_memory_plans_say_why(device: tg.DeviceName) -> None:
+    facts = compiled(device).report().facts
+    schedules, memory = (
+        one.choices for name in ("schedule", "plan-memory") for one in facts.passes if one.name.startswith(name)
+    )
+    assert {one.run for one in schedules} == set(range(len(facts.runs)))
+    assert all(one.place in facts.runs[one.run].places for one in schedules)
+    assert all(one.text.endswith(">, by the target's cost model") for one in schedules)
+    assert any("parameters" in one.about and "bytes for" in one.text and one.run == -1 for one in memory)
+
+
 def test_a_report_of_fewer_rules_of_fusion() -> None:
     """Where a user has taken rules away, kernels stay apart that others would merge."""
 

@@ -235,6 +235,19 @@ def test_the_decisions_of_fusion(page: Page, reports: Path) -> None:
     assert page.locator(".code .row.inserted").count() > 10
 
 
+def test_what_a_schedule_and_a_plan_of_memory_chose(page: Page, reports: Path) -> None:
+    opened(page, reports / "addition.html")
+    page.keyboard.press("2")
+    page.locator("tr[data-pass]:has-text('schedule')").first.click()
+    assert page.locator("#decisions .choice").count() > 3
+    assert page.locator("#which option:not([hidden])").all_inner_texts() == ["All decisions", "The diff"]
+    page.locator("tr[data-pass]:has-text('plan-memory')").first.click()
+    assert "bytes in all; workspace" in page.locator("#decisions").inner_text()
+    page.locator("tr[data-pass]:has-text('schedule')").first.click()
+    page.locator("#decisions .choice button").first.click()
+    assert "Dispatch 0" in page.locator("#about h2").first.inner_text()
+
+
 def test_dark_narrow_and_from_an_address(page: Page, reports: Path) -> None:
     opened(page, reports / "addition.html")
     page.keyboard.press("d")

@@ -15,9 +15,9 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.buffers.decisions import Choice, Outline, is_followed, tell
 from tensorgrad.passes.buffers.schedule.tuned import read_table
 from tensorgrad.passes.codegen.choose import choose
-from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
@@ -64,7 +64,7 @@ class SchedulePass(LevelPass):
                 kernel.properties["schedule"] = ScheduleAttr(tuned or choose(kernel, self.target))
                 if tuned is not None:
                     self._check_tuned(kernel)
-                if _log.isEnabledFor(logging.DEBUG):
+                if is_followed(_log):
                     _explain(kernel, "measured before" if tuned else "by the target's cost model")
 
     def _check_tuned(self, kernel: KernelOp) -> None:
@@ -83,6 +83,4 @@ class SchedulePass(LevelPass):
 
 
 def _explain(kernel: KernelOp, reason: str) -> None:
-    line = label_of(kernel.location, working_folder())
-    grid = " x ".join(map(str, kernel.extents))
-    _log.debug("%s over %s: %s, %s", line or "a kernel", grid or "one point", kernel.properties["schedule"], reason)
+    tell(_log, Choice(Outline.of_op(kernel), f"{kernel.properties['schedule']}, {reason}"))
