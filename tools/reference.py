@@ -8,6 +8,8 @@ same; the page of names from elsewhere has them in tables.
 from __future__ import annotations
 
 import inspect
+import re
+import textwrap
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -65,9 +67,14 @@ def public_names() -> frozenset[tuple[str, str]]:
             value: Any = getattr(module, name)
             home: Any = inspect.unwrap(value) if callable(value) else namespace
             bases = home.__mro__ if inspect.isclass(home) else (home,)
-            names |= {(str(base.__module__), base.__name__) for base in bases if hasattr(base, "__name__")}
+            names |= {(str(base.__module__), base.__name__) for base in bases if not _is_private(base)}
             names.add((namespace, name))
     return frozenset(names)
+
+
+def _is_private(value: Any) -> bool:
+    """Returns whether a value has no name, or one that begins with an underscore."""
+    return getattr(value, "__name__", "_").startswith("_")
 
 
 @cache
@@ -126,6 +133,21 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return markdown.replace("<!-- names elsewhere -->", tables_elsewhere()) if "<!-- names" in markdown else markdown
 
 
+EXAMPLE = re.compile(r"^Example:\n((?:(?: +.*)?(?:\n|\Z))+)", re.MULTILINE)
+
+
+def with_code(docstring: str) -> str:
+    """Returns a docstring whose examples are code: griffe takes `Example:` for a remark, and `>>>` in it for quotes."""
+    return EXAMPLE.sub(_as_code, docstring)
+
+
+def _as_code(example: re.Match[str]) -> str:
+    lines = textwrap.dedent(example[1]).strip("\n")
+    language = "pycon" if lines.startswith(">>>") else "text"
+    rest = "\n" * (len(example[1]) - len(example[1].rstrip("\n")))
+    return "Examples:\n" + textwrap.indent(f"```{language}\n{lines}\n```", "    ") + rest
+
+
 class PublicNames(Extension):
     """Marks what the reference lists as public, and the rest as private; adds the names that others have for it."""
 
@@ -140,6 +162,8 @@ class PublicNames(Extension):
         elif isinstance(obj, Function) and "overload" in obj.labels:
             return
         obj.public = shown
+        if obj.docstring:
+            obj.docstring.value = with_code(obj.docstring.value)
         public = homes().get((parent.path, obj.name))
         if public and obj.docstring:
             summary, gap, rest = obj.docstring.value.partition("\n\n")

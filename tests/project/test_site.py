@@ -154,6 +154,15 @@ def test_it_builds(site: Path) -> None:
     assert '<div class="learn" data-figure="graph">' in drawn and "fonts.g" not in drawn
 
 
+@pytest.mark.web
+def test_examples_are_code(site: Path) -> None:
+    """Python's prompts are highlighted, as the IR of ops is: in Markdown, `>>>` begins three quotes."""
+    pages = {page.parent.name: page.read_text(encoding="utf-8") for page in (site / "reference").glob("*/index.html")}
+    assert not [name for name, page in pages.items() if re.search(r"<blockquote>\s*<blockquote>", page)]
+    assert pages["functions"].count('<span class="gp">&gt;&gt;&gt; </span>') > 200
+    assert "tg.reshape %0 shape = [2, 8]" in re.sub("<[^>]*>", "", pages["dialects"])
+
+
 @cache
 def documented() -> set[str]:
     """Returns the modules that reference pages are generated from."""
