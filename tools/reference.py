@@ -31,6 +31,7 @@ RESULTS = {
     "tensorgrad.driver.handles.compiled": {"Specialization"},
     "tensorgrad.driver.handles.training_state": {"Replaced"},
     "tensorgrad.driver.storage.checkpoints": {"Loaded"},
+    "tensorgrad.nn.adapters": {"AdaptedLinear", "LowRank"},
     "tensorgrad.nn.pytorch": {"Converted"},
     "tensorgrad.nn.state": {"State"},
     "tensorgrad.nn.weight_files": {"WeightFiles"},

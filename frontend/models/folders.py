@@ -28,6 +28,7 @@ from tensorgrad.models.gpt2 import GPT2LMHeadModel
 from tensorgrad.models.llama import LlamaForCausalLM
 from tensorgrad.models.pretrained import Pretrained
 from tensorgrad.models.vit import ViTForImageClassification, ViTModel
+from tensorgrad.nn.adapters import adapted
 from tensorgrad.nn.module import declarations
 from tensorgrad.nn.parameters import Parameter
 from tensorgrad.nn.pytorch import TorchTensor, torch_tensors
@@ -179,7 +180,7 @@ def save_pretrained(
         max_shard_bytes: The size of a file above which the weights are divided among several.
 
     Raises:
-        ParameterError: The model is none of `tg.models`, or it is declared, and there are no values.
+        ParameterError: The model is none of `tg.models`, it has adapters, or it is declared, and there are no values.
         InputError: Names of values are missing or unknown, or shapes differ.
         OSError: A file can't be written.
 
@@ -196,6 +197,11 @@ def save_pretrained(
     if not isinstance(model, Pretrained):
         raise ParameterError(
             f"{user_line()}: save_pretrained: expected a model of tg.models, got {type(model).__name__}"
+        )
+    if next(adapted(model), None) is not None:
+        raise ParameterError(
+            f"{user_line()}: save_pretrained: the model has adapters: tg.nn.merge_lora(model) is one without, and "
+            "tg.nn.save_lora writes them alone"
         )
     leaves = declarations(model)
     if values is None and any(isinstance(leaf, Parameter) for leaf in leaves.values()):
@@ -222,7 +228,9 @@ def save_pretrained(
         places = {tensor.name: file for file, shard in zip(files, shards, strict=True) for tensor in shard}
         size = sum(map(_bytes, tensors))
         _write_json(place / INDEX, {"metadata": {"total_size": size}, "weight_map": places})
-    (place / (SINGLE if len(shards) > 1 else INDEX)).unlink(missing_ok=True)
+    for old in {place / SINGLE, place / INDEX, *place.glob("model-*-of-*.safetensors")}:
+        if old.name not in files and (old.name != INDEX or len(shards) == 1):
+            old.unlink(missing_ok=True)  # of an earlier model
     _write_json(place / CONFIG, _written_config(model))
 
 

@@ -26,6 +26,8 @@ from tensorgrad.nn.activations import (
     Tanh,
     Tanhshrink,
 )
+from tensorgrad.nn.adapter_files import load_lora, save_lora
+from tensorgrad.nn.adapters import lora, merge_lora, use_lora
 from tensorgrad.nn.attention import (
     MultiHeadAttention,
     RotaryScaling,
@@ -235,14 +237,19 @@ __all__ = [
     "from_torch",
     "inference",
     "initialize_from",
+    "load_lora",
+    "lora",
     "merge_heads",
+    "merge_lora",
     "param",
     "read_weights",
     "rotary_embedding",
     "rotary_frequencies",
+    "save_lora",
     "scaled_dot_product_attention",
     "split_heads",
     "to_torch",
+    "use_lora",
 ]
 
 publish(globals())

@@ -1,0 +1,299 @@
+"""Adapters of low rank (LoRA, DoRA): linear layers whose weights are frozen, and small factors that are trained.
+
+E. Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021. S.-Y. Liu et al., DoRA: Weight-Decomposed
+Low-Rank Adaptation, 2024.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import fnmatch
+import math
+from collections.abc import Iterator, Sequence
+from numbers import Real
+from typing import Any, TypeVar
+
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError, ParameterError
+from tensorgrad.nn.checks import positive
+from tensorgrad.nn.initializers import uniform
+from tensorgrad.nn.layers import Linear
+from tensorgrad.nn.module import Module, walk
+from tensorgrad.nn.parameters import Init, param
+from tensorgrad.nn.weights import Initialized, Weight
+from tensorgrad.ops.elementwise.arithmetic import stop_gradient
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array
+
+T = TypeVar("T", bound=Module)
+
+NAME = "default"
+"""The name of an adapter that is given none, which is PEFT's too."""
+
+
+class LowRank(Module):
+    """The factors of an adapter of one layer.
+
+    Attributes:
+        a: Parameter of shape `[in_features, rank]`.
+        b: Parameter of shape `[rank, out_features]`, initially 0.
+        magnitude: The length of each column of the adapted weight, a parameter of shape `[out_features]` (DoRA), or
+            None.
+        alpha: The product of the factors is scaled by `alpha / rank`.
+    """
+
+    def __init__(self, layer: Linear, rank: int, alpha: float, magnitude: Init | None):
+        super().__init__()
+        bound = 1 / math.sqrt(layer.in_features)
+        self.a = param((layer.in_features, rank), uniform(-bound, bound), layer.weight.dtype)
+        self.b = param((rank, layer.out_features), 0.0, layer.weight.dtype)
+        self.magnitude = None if magnitude is None else param((layer.out_features,), magnitude, layer.weight.dtype)
+        self.alpha = alpha
+
+    @property
+    def rank(self) -> int:
+        """The extent between the factors."""
+        return self.a.shape[1]
+
+    def delta(self) -> Any:
+        """Returns what is added to the weight, before DoRA's magnitude."""
+        return (self.a @ self.b) * (self.alpha / self.rank)
+
+    def scale(self, weight: Any) -> Any:
+        """Returns the factor of each column of the adapted weight, whose length is a constant to derivatives (DoRA)."""
+        lengths = tg.sqrt(tg.sum(tg.square(weight + self.delta()), axis=0))
+        return self.magnitude / stop_gradient(lengths)
+
+    def __call__(self, x: Any, weight: Any) -> Any:
+        """Returns what the adapter adds to `x @ weight`."""
+        low = (x @ self.a) @ self.b * (self.alpha / self.rank)
+        if self.magnitude is None:
+            return low
+        scale = self.scale(weight)
+        return (scale - 1) * (x @ weight) + scale * low
+
+
+class AdaptedLinear(Linear):
+    """A linear layer with adapters, as `tg.nn.lora` makes of each layer: `x @ weight + bias`, and what they add.
+
+    Attributes:
+        adapters: The adapters by name.
+        active: The names of those that are applied.
+    """
+
+    adapters: dict[str, LowRank]
+    active: tuple[str, ...]
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Applies the layer and its active adapters.
+
+        Raises:
+            ShapeError: The last axis of `x` is not of `in_features`.
+        """
+        result = super().__call__(x)
+        for name in self.active:
+            result = result + self.adapters[name](x, self.weight)
+        return result
+
+
+def lora(
+    model: Module,
+    rank: int = 8,
+    alpha: float = 16.0,
+    *,
+    only: str | Sequence[str] = "*",
+    magnitude: bool = False,
+    name: str = NAME,
+) -> list[str]:
+    """Gives linear layers of a model an adapter of low rank, in place, and freezes everything else.
+
+    Programs compiled from now on train `rank * (in_features + out_features)` numbers for each layer, rather than their
+    product. Weights keep their paths; the factors of `layers.0` are `layers.0.adapters.default.a` and `.b`. The first
+    ones are uniform within `1 / sqrt(in_features)`, the second ones 0, so that the model computes the same at first.
+    Another adapter can be added under another name; `use_lora` says which are applied.
+
+    Args:
+        model: The model, declared, read from a folder, or initialized; adapters of an initialized model are drawn by
+            `tg.compile`, or by `initialized` on the result.
+        rank: The rank of the adapters.
+        alpha: Their product is scaled by `alpha / rank`.
+        only: Paths of layers, or patterns such as `*.q_proj`; by default all linear layers.
+        magnitude: Whether the length of each column of the weight is trained on its own (DoRA), for which the model has
+            to be initialized.
+        name: The name of the adapter.
+
+    Returns:
+        The paths of the adapted layers.
+
+    Raises:
+        ShapeError: The rank is not a positive integer.
+        OptionError: `alpha` is not a number, or the name is no identifier.
+        ParameterError: A pattern matches no linear layer; a layer has an adapter of this name; or `magnitude` is asked
+            for, and the model is declared. Nothing is changed then.
+
+    Example:
+        >>> model = tg.nn.MLP(64, 32, 10).initialized(0)
+        >>> tg.nn.lora(model, rank=4, only="layers.0")
+        ['layers.0']
+        >>> model = model.initialized(1)
+        >>> [path for path, value in model.named_parameters().items() if value.trainable]
+        ['layers.0.adapters.default.a', 'layers.0.adapters.default.b']
+    """
+    positive("lora", rank=rank)
+    if isinstance(alpha, bool) or not isinstance(alpha, Real):
+        raise OptionError(f"{user_line()}: lora: alpha must be a number, got {alpha!r}")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise OptionError(f"{user_line()}: lora: the name of an adapter is an identifier, got {name!r}")
+    layers = _chosen(model, [only] if isinstance(only, str) else only)
+    for path, layer in layers.items():
+        if name in adapters_of(layer):
+            raise ParameterError(
+                f"{user_line()}: lora: {path} has an adapter {name!r} already; name= is for another one"
+            )
+    magnitudes = {path: _lengths(path, layer) for path, layer in layers.items()} if magnitude else {}
+    for path, layer in layers.items():
+        add(layer, name, LowRank(layer, rank, float(alpha), magnitudes.get(path)))
+    use_lora(model, name)
+    return list(layers)
+
+
+def add(layer: Linear, name: str, adapter: LowRank) -> None:
+    """Adds an adapter to a layer, in place; it is not applied yet."""
+    if not isinstance(layer, AdaptedLinear):
+        layer.__class__ = AdaptedLinear
+        vars(layer).update(adapters={}, active=())
+    assert isinstance(layer, AdaptedLinear)
+    layer.adapters[name] = adapter
+
+
+def use_lora(model: Module, *names: str) -> None:
+    """Applies the adapters of these names, trains them alone, and leaves out all others; without names, leaves out all.
+
+    Programs compiled from now on are of this form; what several adapters of a layer add is summed.
+
+    Args:
+        model: A model with adapters.
+        *names: The names of adapters.
+
+    Raises:
+        ParameterError: The model has no adapter of a name, or this is inside a trace. Nothing is changed then.
+
+    Example:
+        >>> model = tg.nn.MLP(64, 32, 10)
+        >>> _ = tg.nn.lora(model, name="french"), tg.nn.lora(model, name="german")
+        >>> tg.nn.use_lora(model, "french")
+        >>> model.layers[0].active
+        ('french',)
+    """
+    layers = dict(adapted(model))
+    known = {name for layer in layers.values() for name in layer.adapters}
+    for name in names:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "none"
+            raise ParameterError(f"{user_line()}: use_lora: the model has no adapter {name!r}; it has {there}")
+    model.freeze()
+    for path, layer in layers.items():
+        layer.active = tuple(name for name in names if name in layer.adapters)
+        for name in layer.active:
+            model.trainable(f"{path}.adapters.{name}.*")
+
+
+def merge_lora(model: T) -> T:
+    """Returns a copy of a model whose linear layers have the sum of their weight and active adapters as weight.
+
+    It has no adapters, and computes what the model does, up to rounding, at the cost of the layers alone. The model
+    itself stays as it is, with its adapters.
+
+    Args:
+        model: An initialized model with adapters, such as `training.model()`.
+
+    Raises:
+        ParameterError: The model has no adapters, or no values.
+
+    Example:
+        >>> model = tg.nn.MLP(64, 32, 10)
+        >>> _ = tg.nn.lora(model, rank=4)
+        >>> merged = tg.nn.merge_lora(model.initialized(0))
+        >>> type(merged.layers[0]).__name__, list(merged.named_parameters())[:2]
+        ('Linear', ['layers.0.weight', 'layers.0.bias'])
+    """
+    merged = copy.deepcopy(model)
+    layers = [layer for _, layer in adapted(merged)]
+    if not layers:
+        raise ParameterError(f"{user_line()}: merge_lora: the model has no adapters: tg.nn.lora(model) adds them")
+    if not all(isinstance(leaf, Initialized) for leaf in merged.parameters()):
+        raise ParameterError(
+            f"{user_line()}: merge_lora: the model is declared and has no values: training.model() has those of a "
+            "training"
+        )
+    merged.trainable()
+    for layer in layers:
+        weight, result = layer.weight, np.asarray(layer.weight)
+        for name in layer.active:
+            adapter = layer.adapters[name]
+            change = adapter.delta()
+            if adapter.magnitude is not None:
+                scale = adapter.scale(weight)
+                change = (scale - 1) * weight + scale * change
+            result = result + np.asarray(change)
+        layer.__class__ = Linear
+        for extra in ("adapters", "active"):
+            vars(layer).pop(extra)
+        layer.weight = Weight.trained(_beside(weight, result), True)
+    return merged
+
+
+def adapted(model: Module) -> Iterator[tuple[str, AdaptedLinear]]:
+    """Yields the layers of a model that have adapters, with their paths."""
+    yield from walk(model, lambda value: isinstance(value, AdaptedLinear))
+
+
+def adapters_of(layer: Linear) -> dict[str, LowRank]:
+    """Returns the adapters of a layer by name."""
+    return layer.adapters if isinstance(layer, AdaptedLinear) else {}
+
+
+def linear_layers(model: Module) -> dict[str, Linear]:
+    """Returns the linear layers of a model, which can have adapters, by path."""
+    return dict(walk(model, lambda value: type(value) in (Linear, AdaptedLinear)))
+
+
+def _chosen(model: Module, patterns: Sequence[str]) -> dict[str, Linear]:
+    """Returns the linear layers that match a pattern, by path.
+
+    Raises:
+        ParameterError: A pattern matches none.
+    """
+    layers = linear_layers(model)
+    for pattern in patterns or ("",):
+        if not isinstance(pattern, str) or not fnmatch.filter(layers, pattern):
+            near = ", ".join(difflib.get_close_matches(str(pattern), layers, cutoff=0)) or "none"
+            raise ParameterError(f"{user_line()}: lora: {pattern!r} matches no tg.nn.Linear; the nearest are {near}")
+    return {
+        path: layer for path, layer in layers.items() if any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+    }
+
+
+def _lengths(path: str, layer: Linear) -> Any:
+    """Returns the length of each column of a layer's weight.
+
+    Raises:
+        ParameterError: The layer is declared.
+    """
+    if not isinstance(layer.weight, Initialized):
+        raise ParameterError(
+            f"{user_line()}: lora: magnitude=True starts from the weight's own, but {path} is declared and has no "
+            "values: model.initialized() has them"
+        )
+    return np.sqrt(np.sum(np.square(np.asarray(layer.weight)), axis=0))
+
+
+def _beside(weight: Weight, values: np.ndarray) -> Array:
+    """Returns values as an array where a weight is: on its device, or on the host."""
+    array = values.astype(weight.dtype)
+    result = Array(array) if weight.live is None else tg.tensor(array, weight.dtype, device=weight.live.device.name)
+    assert isinstance(result, Array)
+    return result

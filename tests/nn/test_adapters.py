@@ -1,0 +1,225 @@
+"""Adapters of low rank: what is trained, what is computed, how they merge, and which folders are read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.errors import InputError, OptionError, ParameterError, ShapeError
+from tensorgrad.nn.adapters import AdaptedLinear
+
+X = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+untyped: Any = tg
+
+
+class Layers(tg.nn.Module):
+    def __init__(self, *layers: Any):
+        super().__init__()
+        self.layers = layers
+
+    def __call__(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def model(seed: int | None = 0) -> Any:
+    declared = Layers(tg.nn.Linear(6, 5), tg.nn.Tanh(), tg.nn.Linear(5, 3))
+    return declared if seed is None else declared.initialized(seed)
+
+
+def with_values(adapted: Any, seed: int = 1) -> Any:
+    """Returns a model whose adapters have random values, the second factor too."""
+    random = np.random.default_rng(seed)
+    values = {
+        path: random.normal(size=leaf.shape).astype(np.float32)
+        for path, leaf in adapted.named_parameters().items()
+        if path.endswith((".a", ".b"))
+    }
+    return adapted.initialized(0, values)
+
+
+@pytest.mark.parametrize("magnitude", [False, True])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
+def test_only_adapters_are_trained(device: tg.DeviceName, magnitude: bool) -> None:
+    base = model()
+    adapted = model()
+    paths = tg.nn.lora(adapted, rank=2, magnitude=magnitude)
+    assert paths == ["layers.0", "layers.2"]
+    adapted = adapted.initialized(1)
+    np.testing.assert_allclose(np.asarray(adapted(X)), np.asarray(base(X)), atol=1e-6)
+    training = tg.compile(
+        adapted,
+        loss=lambda model, x: tg.mean(tg.square(model(x) - 1)),
+        optimizer=tg.optim.adam(0.05),
+        inputs={"x": tg.like(X)},
+        device=device,
+    )
+    before = training.parameters()
+    losses = [float(training.step(x=X)) for _ in range(30)]
+    assert losses[-1] < 0.5 * losses[0]
+    changed = {path for path, value in training.parameters().items() if not np.array_equal(value, before[path])}
+    factors = ("a", "b", *(["magnitude"] if magnitude else []))
+    assert changed == {f"{path}.adapters.default.{factor}" for path in paths for factor in factors}
+    trained = training.model()
+    merged = tg.nn.merge_lora(trained)
+    assert [*merged.named_parameters()] == [*base.named_parameters()]
+    assert all(parameter.trainable for parameter in merged.parameters())
+    np.testing.assert_allclose(np.asarray(merged(X)), np.asarray(trained(X)), rtol=1e-4, atol=1e-5)
+
+
+def test_values_by_the_papers_formulas() -> None:
+    for magnitude in (False, True):
+        adapted = model()
+        tg.nn.lora(adapted, rank=2, alpha=3, only="layers.0", magnitude=magnitude)
+        layer = with_values(adapted).layers[0]
+        low = layer.adapters["default"]
+        weight = np.asarray(layer.weight) + 1.5 * (np.asarray(low.a) @ np.asarray(low.b))
+        if magnitude:
+            lengths = np.linalg.norm(np.asarray(layer.weight), axis=0)
+            weight = lengths * weight / np.linalg.norm(weight, axis=0)
+        expected = X @ weight + np.asarray(layer.bias)
+        np.testing.assert_allclose(np.asarray(layer(X)), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_length_is_a_constant_to_derivatives() -> None:
+    """Section 4.3 of the paper: the derivative of the direction leaves out that of its length."""
+    adapted = model()
+    tg.nn.lora(adapted, rank=2, alpha=2, only="layers.0", magnitude=True)
+    layer = with_values(adapted).layers[0]
+    gradient = tg.grad(lambda layer: tg.sum(layer(X)))(layer).adapters["default"].b
+    low, weight = layer.adapters["default"], np.asarray(layer.weight)
+    a, b = np.asarray(low.a), np.asarray(low.b)
+    scale = np.asarray(low.magnitude) / np.linalg.norm(weight + a @ b, axis=0)
+    np.testing.assert_allclose(np.asarray(gradient), (X @ a).sum(0)[:, None] * scale, rtol=1e-4)
+
+
+def test_several_adapters() -> None:
+    adapted = model()
+    tg.nn.lora(adapted, rank=1, name="first")
+    tg.nn.lora(adapted, rank=2, only=["layers.2"], name="second")
+    adapted = with_values(adapted)
+    results = {}
+    for names in ((), ("first",), ("second",), ("first", "second")):
+        tg.nn.use_lora(adapted, *names)
+        trained = {path.split(".")[3] for path, leaf in adapted.named_parameters().items() if leaf.trainable}
+        assert trained == set(names)
+        results[names] = np.asarray(adapted(X))
+        if names:
+            merged = tg.nn.merge_lora(adapted)
+            np.testing.assert_allclose(np.asarray(merged(X)), results[names], rtol=1e-4, atol=1e-5)
+    assert np.array_equal(results[()], np.asarray(model()(X)))
+    assert len({result.tobytes() for result in results.values()}) == 4
+
+
+def test_on_a_device_by_backward() -> None:
+    adapted = model()
+    tg.nn.lora(adapted, rank=2)
+    live = adapted.initialized(0, device="cpu")
+    tg.mean(tg.square(live(X))).backward()
+    assert live.layers[0].weight.grad is None and live.layers[0].adapters["default"].b.grad is not None
+    merged = tg.nn.merge_lora(live)
+    np.testing.assert_allclose(merged(X).numpy(), live(X).numpy(), rtol=1e-5)
+
+
+def test_folders(tmp_path: Path) -> None:
+    adapted = model()
+    tg.nn.lora(adapted, rank=2, alpha=5, only="layers.0", magnitude=True)
+    adapted = with_values(adapted)
+    tg.nn.save_lora(adapted, tmp_path)
+    for seed in (0, None):
+        read = model(seed)
+        assert tg.nn.load_lora(read, tmp_path) == ["layers.0"]
+        read = read.initialized(0, model().named_parameters())
+        assert np.array_equal(np.asarray(read(X)), np.asarray(adapted(X)))
+    declared = model()
+    tg.nn.lora(declared, rank=2, alpha=5, only="layers.0", magnitude=True)
+    tg.nn.save_lora(declared, tmp_path / "values", adapted.named_parameters())
+    assert (tmp_path / "values/adapter_model.safetensors").read_bytes() == (
+        tmp_path / "adapter_model.safetensors"
+    ).read_bytes()
+
+
+def test_one_adapter_of_several_ranks(tmp_path: Path) -> None:
+    adapted = model()
+    tg.nn.lora(adapted, rank=2, only="layers.0")
+    tg.nn.lora(adapted, rank=3, alpha=1, only="layers.2")
+    tg.nn.use_lora(adapted, "default")
+    tg.nn.save_lora(with_values(adapted), tmp_path)
+    config = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert config["r"] == 2 and config["rank_pattern"] == {r"layers\.2": 3}
+    read = model()
+    tg.nn.load_lora(read, tmp_path)
+    assert [layer.adapters["default"].alpha for layer in (read.layers[0], read.layers[2])] == [16, 1]
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"peft_type": "IA3"}, "is of type 'IA3'; LORA is supported"),
+        ({"bias": "all"}, "bias = 'all' is not supported"),
+        ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
+        ({"lora_alpha": "many"}, "holds no settings of an adapter"),
+        (None, "holds no settings of an adapter"),
+    ],
+)
+def test_settings_that_are_refused(change: dict[str, Any] | None, message: str, tmp_path: Path) -> None:
+    adapted = model()
+    tg.nn.lora(adapted, rank=2)
+    tg.nn.save_lora(adapted.initialized(0), tmp_path)
+    file = tmp_path / "adapter_config.json"
+    file.write_text("[" if change is None else json.dumps({**json.loads(file.read_text()), **change}))
+    read = model()
+    with pytest.raises(InputError, match=message):
+        tg.nn.load_lora(read, tmp_path)
+    assert not isinstance(read.layers[0], AdaptedLinear)
+
+
+def test_weights_that_do_not_fit(tmp_path: Path) -> None:
+    adapted = model()
+    tg.nn.lora(adapted, rank=2)
+    tg.nn.save_lora(adapted.initialized(0), tmp_path)
+    with pytest.raises(InputError, match=r"adapts layers\.2, which is no linear layer of the model"):
+        tg.nn.load_lora(Layers(tg.nn.Linear(6, 5)), tmp_path)
+    other = Layers(tg.nn.Linear(6, 7), tg.nn.Tanh(), tg.nn.Linear(7, 3))
+    with pytest.raises(InputError, match=r"the factors of layers\.0 are \(2, 6\) and \(5, 2\); the layer takes 6"):
+        tg.nn.load_lora(other, tmp_path)
+    assert not isinstance(other.layers[2], AdaptedLinear)
+    with pytest.raises(ParameterError, match=r"layers\.0 has an adapter 'default' already"):
+        tg.nn.load_lora(adapted, tmp_path)
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    plain, declared = model(), model(None)
+    with pytest.raises(ParameterError, match=r"lora: '\*\.q_proj' matches no tg\.nn\.Linear; the nearest are layers"):
+        tg.nn.lora(plain, only=["layers.0", "*.q_proj"])
+    with pytest.raises(ShapeError, match="lora: rank must be a positive integer, got 0"):
+        tg.nn.lora(plain, rank=0)
+    with pytest.raises(OptionError, match="alpha must be a number, got 'a'"):
+        untyped.nn.lora(plain, alpha="a")
+    with pytest.raises(OptionError, match=r"the name of an adapter is an identifier, got 'a\.b'"):
+        tg.nn.lora(plain, name="a.b")
+    with pytest.raises(
+        ParameterError, match=r"layers\.0 is declared and has no values: model\.initialized\(\) has them"
+    ):
+        tg.nn.lora(declared, magnitude=True)
+    with pytest.raises(ParameterError, match="merge_lora: the model has no adapters"):
+        tg.nn.merge_lora(plain)
+    with pytest.raises(ParameterError, match="save_lora: the model has no adapter 'default'"):
+        tg.nn.save_lora(plain, tmp_path)
+    assert all(type(layer) is not AdaptedLinear for each in (plain, declared) for layer in each.layers[::2])
+    tg.nn.lora(declared)
+    with pytest.raises(ParameterError, match=r"lora: layers\.0 has an adapter 'default' already"):
+        tg.nn.lora(declared)
+    with pytest.raises(ParameterError, match="use_lora: the model has no adapter 'other'; it has default"):
+        tg.nn.use_lora(declared, "other")
+    with pytest.raises(ParameterError, match="merge_lora: the model is declared"):
+        tg.nn.merge_lora(declared)
+    with pytest.raises(ParameterError, match="save_lora: the model is declared"):
+        tg.nn.save_lora(declared, tmp_path)
+    assert not list(tmp_path.iterdir())
