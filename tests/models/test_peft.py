@@ -49,7 +49,7 @@ def adapted(name: str, folder: Path, **options: Any) -> tuple[Any, tg.nn.Module]
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"use_dora": True}, {"use_rslora": True, "alpha_pattern": {"layers.1.*": 3}}], ids=str
+    "options", [{}, {"use_dora": True}, {"use_rslora": True, "alpha_pattern": {r".*\.1\..*": 3}}], ids=str
 )
 @pytest.mark.parametrize("name", MODELS)
 def test_folders_both_ways(name: str, options: dict[str, Any], tmp_path: Path) -> None:
