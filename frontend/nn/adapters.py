@@ -231,19 +231,26 @@ def merge_lora(model: T) -> T:
         )
     merged.trainable()
     for layer in layers:
-        weight, result = layer.weight, np.asarray(layer.weight)
-        for name in layer.active:
-            adapter = layer.adapters[name]
-            change = adapter.delta()
-            if adapter.magnitude is not None:
-                scale = adapter.scale(weight)
-                change = (scale - 1) * weight + scale * change
-            result = result + np.asarray(change)
-        layer.__class__ = Linear
-        for extra in ("adapters", "active"):
-            vars(layer).pop(extra)
-        layer.weight = Weight.trained(_beside(weight, result), True)
+        _merge(layer)
     return merged
+
+
+def _merge(layer: Any) -> None:
+    """Makes a plain layer of one with adapters, in place."""
+    weight, result = layer.weight, np.asarray(layer.weight)
+    for name in layer.active:
+        adapter = layer.adapters[name]
+        change = adapter.delta()
+        if adapter.magnitude is not None:
+            scale = adapter.scale(weight)
+            change = (scale - 1) * weight + scale * change
+        result = result + np.asarray(change)
+    layer.__class__ = Linear
+    for extra in ("adapters", "active"):
+        vars(layer).pop(extra)
+    array = result.astype(weight.dtype)
+    beside: Any = Array(array) if weight.live is None else tg.tensor(array, weight.dtype, device=weight.device)
+    layer.weight = Weight.trained(beside, True)
 
 
 def adapted(model: Module) -> Iterator[tuple[str, AdaptedLinear]]:
@@ -289,11 +296,3 @@ def _lengths(path: str, layer: Linear) -> Any:
             "values: model.initialized() has them"
         )
     return np.sqrt(np.sum(np.square(np.asarray(layer.weight)), axis=0))
-
-
-def _beside(weight: Weight, values: np.ndarray) -> Array:
-    """Returns values as an array where a weight is: on its device, or on the host."""
-    array = values.astype(weight.dtype)
-    result = Array(array) if weight.live is None else tg.tensor(array, weight.dtype, device=weight.live.device.name)
-    assert isinstance(result, Array)
-    return result
