@@ -14,6 +14,7 @@ from tensorgrad.models.distilbert import (
     DistilBertOptions,
 )
 from tensorgrad.models.folders import from_pretrained, save_pretrained
+from tensorgrad.models.generation import LanguageModel
 from tensorgrad.models.gpt2 import GPT2LMHeadModel, GPT2Options
 from tensorgrad.models.llama import LlamaForCausalLM
 from tensorgrad.models.llama_options import LlamaOptions
@@ -32,6 +33,7 @@ __all__ = [
     "DistilBertOptions",
     "GPT2LMHeadModel",
     "GPT2Options",
+    "LanguageModel",
     "LlamaForCausalLM",
     "LlamaOptions",
     "ViTForImageClassification",

@@ -6,12 +6,13 @@ A. Radford et al., Language Models are Unsupervised Multitask Learners, 2019.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import tensorgrad as tg
-from tensorgrad.models.pretrained import Pretrained, attended, embedding, linear, padding, positions_of, subkey
+from tensorgrad.models.generation import LanguageModel
+from tensorgrad.models.pretrained import embedding, linear, padding, positions_after, positions_of, subkey
 from tensorgrad.models.settings import Options, activation
 from tensorgrad.nn.checks import positive
 
@@ -79,12 +80,19 @@ class GPT2Attention(tg.nn.Module):
         self.c_attn, self.c_proj = linear(options, size, 3 * size), linear(options, size, size)
         self.scale = 1 / math.sqrt(size / options.n_head) if options.scale_attn_weights else 1.0
         self.scale /= layer + 1 if options.scale_attn_by_inverse_layer_idx else 1
+        self.layer = layer
 
-    def __call__(self, x: Any, mask: Any, key: Any) -> Any:
+    def __call__(self, x: Any, mask: Any, key: Any, cache: Any) -> Any:
         """Applies the layer to `[batch, length, n_embd]`."""
-        q, k, v = tg.split(self.c_attn(x), 3, axis=-1)
+        q, k, v = (tg.nn.split_heads(part, self.heads) for part in tg.split(self.c_attn(x), 3, axis=-1))
+        if cache is not None:
+            k, v = cache.extend(self.layer, k, v)
+            mask = cache.mask(q.shape[-2])
         rate = self.dropout if self.training else 0.0
-        return self.c_proj(attended(q, k, v, self.heads, mask, rate, key, is_causal=True, scale=self.scale))
+        attended = tg.nn.scaled_dot_product_attention(
+            q, k, v, mask=mask, is_causal=cache is None, scale=self.scale, dropout=rate, dropout_key=key
+        )
+        return self.c_proj(tg.nn.merge_heads(attended))
 
 
 class GPT2MLP(tg.nn.Module):
@@ -111,9 +119,9 @@ class GPT2Block(tg.nn.Module):
         self.ln_2 = tg.nn.LayerNorm(options.n_embd, options.layer_norm_epsilon)
         self.mlp, self.dropout = GPT2MLP(options), tg.nn.Dropout(options.resid_pdrop)
 
-    def __call__(self, x: Any, mask: Any, key: Any) -> Any:
+    def __call__(self, x: Any, mask: Any, key: Any, cache: Any) -> Any:
         """Applies the block to `[batch, length, n_embd]`."""
-        x = x + self.dropout(self.attn(self.ln_1(x), mask, subkey(key, 0)), subkey(key, 1))
+        x = x + self.dropout(self.attn(self.ln_1(x), mask, subkey(key, 0), cache), subkey(key, 1))
         return x + self.dropout(self.mlp(self.ln_2(x)), subkey(key, 2))
 
 
@@ -128,17 +136,17 @@ class GPT2Model(tg.nn.Module):
         self.h = [GPT2Block(options, layer) for layer in range(options.n_layer)]
         self.ln_f = tg.nn.LayerNorm(options.n_embd, options.layer_norm_epsilon)
 
-    def __call__(self, input_ids: Any, attention_mask: Any, position_ids: Any, key: Any) -> Any:
+    def __call__(self, input_ids: Any, attention_mask: Any, position_ids: Any, key: Any, cache: Any) -> Any:
         """Returns features, `[batch, length, n_embd]`."""
         places = positions_of(input_ids, self.wpe, position_ids)
         x = self.dropout(self.wte(input_ids) + places, subkey(key, 0))
         mask = padding(attention_mask)
         for layer, block in enumerate(self.h, 1):
-            x = block(x, mask, subkey(key, layer))
+            x = block(x, mask, subkey(key, layer), cache)
         return self.ln_f(x)
 
 
-class GPT2LMHeadModel(Pretrained):
+class GPT2LMHeadModel(LanguageModel):
     """GPT-2 as a language model, which predicts the next token at each position.
 
     Args:
@@ -169,17 +177,38 @@ class GPT2LMHeadModel(Pretrained):
         super().__init__(options)
         self.transformer = GPT2Model(options)
 
-    def __call__(self, input_ids: Any, attention_mask: Any = None, position_ids: Any = None, key: Any = None) -> Any:
-        """Returns logits, `[batch, length, vocab_size]`.
+    @property
+    def _most_positions(self) -> int:
+        return self.transformer.wpe.num_embeddings
+
+    def _cache_of(self, batch: int, capacity: int, starts: Sequence[int]) -> tg.nn.KeyValueCache:
+        options = self.options
+        assert isinstance(options, GPT2Options)
+        features = options.n_embd // options.n_head
+        return tg.nn.KeyValueCache.empty(options.n_layer, batch, options.n_head, capacity, features, starts)
+
+    def __call__(
+        self,
+        input_ids: Any,
+        attention_mask: Any = None,
+        position_ids: Any = None,
+        key: Any = None,
+        cache: tg.nn.KeyValueCache | None = None,
+    ) -> Any:
+        """Returns logits, `[batch, length, vocab_size]`; with a cache, a pair of these and the extended cache.
 
         Args:
             input_ids: Tokens, `[batch, length]`, integers.
             attention_mask: `[batch, length]`, 0 or false for padding.
             position_ids: `[batch, length]` or `[length]`; 0, 1, 2, ... by default.
             key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
+            cache: What earlier tokens left, which knows the positions and what is padding.
 
         Raises:
             ShapeError: The shapes don't match, or the length exceeds `options.n_positions`.
-            OptionError: There is dropout, and no key.
+            OptionError: There is dropout, and no key; or there are a cache and a mask or positions.
         """
-        return self.transformer.wte.attend(self.transformer(input_ids, attention_mask, position_ids, key))
+        position_ids = positions_after(cache, input_ids, attention_mask, position_ids)
+        x = self.transformer(input_ids, attention_mask, position_ids, key, cache)
+        logits = self.transformer.wte.attend(x)
+        return logits if cache is None else (logits, cache.advanced(x.shape[1]))

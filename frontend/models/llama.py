@@ -8,13 +8,15 @@ A. Yang et al., Qwen2 Technical Report, 2024; Gemma Team, Gemma 2: Improving Ope
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import tensorgrad as tg
+from tensorgrad.models.generation import LanguageModel
 from tensorgrad.models.llama_options import VARIANTS, LlamaOptions, rotary_frequencies
-from tensorgrad.models.pretrained import Pretrained, embedding, linear, padding, subkey
+from tensorgrad.models.pretrained import embedding, linear, padding, positions_after, subkey
 from tensorgrad.models.settings import activation
 
 
@@ -50,25 +52,29 @@ class LlamaAttention(tg.nn.Module):
         self.scale = 1 / math.sqrt(options.query_pre_attn_scalar or features)
         self.window, self.softcap = options.window(layer), options.attn_logit_softcapping
         self.dropout = options.attention_dropout
-        self.frequencies = tuple(rotary_frequencies(options))
+        self.frequencies, self.layer = tuple(rotary_frequencies(options)), layer
 
-    def __call__(self, x: Any, mask: Any, positions: Any, key: Any) -> Any:
+    def __call__(self, x: Any, mask: Any, positions: Any, key: Any, cache: Any) -> Any:
         """Applies the layer to `[batch, length, hidden_size]`."""
         q, k = tg.nn.split_heads(self.q_proj(x), self.heads), tg.nn.split_heads(self.k_proj(x), self.kv_heads)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         frequencies = np.array(self.frequencies)
         q, k = (tg.nn.rotary_embedding(part, positions, frequencies=frequencies) for part in (q, k))
+        v = tg.nn.split_heads(self.v_proj(x), self.kv_heads)
+        if cache is not None:
+            k, v = cache.extend(self.layer, k, v)
+            mask = cache.mask(q.shape[-2], self.window)
         attended = tg.nn.scaled_dot_product_attention(
             q,
             k,
-            tg.nn.split_heads(self.v_proj(x), self.kv_heads),
+            v,
             mask=mask,
-            is_causal=True,
+            is_causal=cache is None,
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,
             dropout_key=key,
-            window=self.window,
+            window=self.window if cache is None else None,
             softcap=self.softcap,
         )
         return self.o_proj(tg.nn.merge_heads(attended))
@@ -102,9 +108,9 @@ class LlamaBlock(tg.nn.Module):
             self.pre_feedforward_layernorm = RMSNorm(options, options.hidden_size)
             self.post_feedforward_layernorm = RMSNorm(options, options.hidden_size)
 
-    def __call__(self, x: Any, mask: Any, positions: Any, key: Any) -> Any:
+    def __call__(self, x: Any, mask: Any, positions: Any, key: Any, cache: Any) -> Any:
         """Applies the block to `[batch, length, hidden_size]`."""
-        attended = self.self_attn(self.input_layernorm(x), mask, positions, key)
+        attended = self.self_attn(self.input_layernorm(x), mask, positions, key, cache)
         if not self.around:
             x = x + attended
             return x + self.mlp(self.post_attention_layernorm(x))
@@ -122,17 +128,17 @@ class LlamaModel(tg.nn.Module):
         self.norm = RMSNorm(options, options.hidden_size)
         self.factor = math.sqrt(options.hidden_size) if options.variant.is_gemma else 1.0
 
-    def __call__(self, input_ids: Any, attention_mask: Any, position_ids: Any, key: Any) -> Any:
+    def __call__(self, input_ids: Any, attention_mask: Any, position_ids: Any, key: Any, cache: Any) -> Any:
         """Returns features, `[batch, length, hidden_size]`."""
         x = self.embed_tokens(input_ids)
         x = x * self.factor if self.factor != 1 else x
         mask = padding(attention_mask)
         for layer, block in enumerate(self.layers):
-            x = block(x, mask, position_ids, subkey(key, layer))
+            x = block(x, mask, position_ids, subkey(key, layer), cache)
         return self.norm(x)
 
 
-class LlamaForCausalLM(Pretrained):
+class LlamaForCausalLM(LanguageModel):
     """A language model of Llama's shape, which predicts the next token at each position.
 
     Args:
@@ -172,19 +178,35 @@ class LlamaForCausalLM(Pretrained):
         self.lm_head = None if tied else linear(options, options.hidden_size, options.vocab_size, bias=False)
         self.softcap = options.final_logit_softcapping
 
-    def __call__(self, input_ids: Any, attention_mask: Any = None, position_ids: Any = None, key: Any = None) -> Any:
-        """Returns logits, `[batch, length, vocab_size]`.
+    def _cache_of(self, batch: int, capacity: int, starts: Sequence[int]) -> tg.nn.KeyValueCache:
+        options = self.options
+        assert isinstance(options, LlamaOptions)
+        heads, features = options.num_key_value_heads, options.head_dim
+        return tg.nn.KeyValueCache.empty(options.num_hidden_layers, batch, heads, capacity, features, starts)
+
+    def __call__(
+        self,
+        input_ids: Any,
+        attention_mask: Any = None,
+        position_ids: Any = None,
+        key: Any = None,
+        cache: tg.nn.KeyValueCache | None = None,
+    ) -> Any:
+        """Returns logits, `[batch, length, vocab_size]`; with a cache, a pair of these and the extended cache.
 
         Args:
             input_ids: Tokens, `[batch, length]`, integers.
             attention_mask: `[batch, length]`, 0 or false for padding.
             position_ids: `[batch, length]` or `[length]`; 0, 1, 2, ... by default.
             key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
+            cache: What earlier tokens left, which knows the positions and what is padding.
 
         Raises:
             ShapeError: The shapes don't match.
-            OptionError: There is dropout, and no key.
+            OptionError: There is dropout, and no key; or there are a cache and a mask or positions.
         """
-        x = self.model(input_ids, attention_mask, position_ids, key)
+        position_ids = positions_after(cache, input_ids, attention_mask, position_ids)
+        x = self.model(input_ids, attention_mask, position_ids, key, cache)
         logits = self.model.embed_tokens.attend(x) if self.lm_head is None else self.lm_head(x)
-        return logits if self.softcap is None else self.softcap * tg.tanh(logits / self.softcap)
+        logits = logits if self.softcap is None else self.softcap * tg.tanh(logits / self.softcap)
+        return logits if cache is None else (logits, cache.advanced(x.shape[1]))

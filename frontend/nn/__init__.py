@@ -37,6 +37,7 @@ from tensorgrad.nn.attention import (
     scaled_dot_product_attention,
     split_heads,
 )
+from tensorgrad.nn.cache import KeyValueCache
 from tensorgrad.nn.cells import GRUCell, LSTMCell, RNNCell
 from tensorgrad.nn.convolution import (
     Conv1d,
@@ -183,6 +184,7 @@ __all__ = [
     "InstanceNorm1d",
     "InstanceNorm2d",
     "InstanceNorm3d",
+    "KeyValueCache",
     "LSTMCell",
     "LayerNorm",
     "LeakyReLU",

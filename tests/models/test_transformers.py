@@ -142,3 +142,22 @@ def results(module: Any, inputs: Any) -> list[np.ndarray]:
 
 def difference(actual: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(actual - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", [*LANGUAGE, "gpt2"])
+def test_generated_tokens(name: str, tmp_path: Path) -> None:
+    """Twenty of the likeliest tokens behind three prompts, the shorter ones padded on the left there."""
+    transformers = library("transformers")
+    kind, config, options = OTHERS[name] if name in OTHERS else (f"{LANGUAGE[name][0]}ForCausalLM", "", {})
+    settings = options or {**SMALL, **LANGUAGE[name][1]}
+    config = config or f"{LANGUAGE[name][0]}Config"
+    theirs = randomized(getattr(transformers, kind)(getattr(transformers, config)(**settings)))
+    theirs.save_pretrained(tmp_path)
+    prompts = [[1, 2, 3], [7, 8, 9, 10, 11, 12, 13, 14, 15, 16], [5]]
+    rows = torch.tensor([[0] * (10 - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (10 - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    limits: dict[str, Any] = {"max_new_tokens": 20, "min_new_tokens": 20, "do_sample": False, "pad_token_id": 0}
+    expected = theirs.generate(rows, attention_mask=mask, **limits)[:, 10:].numpy()
+    model: Any = tg.models.from_pretrained(tmp_path).initialized()
+    texts = model.generate(prompts, 20, device="cpu")
+    np.testing.assert_array_equal(np.stack(texts), expected)

@@ -1,0 +1,218 @@
+"""Text out of language models: one program reads the prompts, another one computes each further token."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError, ParameterError, ShapeError
+from tensorgrad.models.pretrained import Pretrained
+from tensorgrad.nn.weights import Initialized
+from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.location import user_line
+
+LEAST_PROMPT = 8
+"""The shortest prompt that a program is compiled for; longer ones are of a power of two."""
+
+CAPACITIES = 64
+"""The capacity of a cache is a multiple of it."""
+
+ENDED = -1
+"""What stands for the tokens of a text that has ended."""
+
+
+class LanguageModel(Pretrained):
+    """The base of language models that write texts."""
+
+    @abstractmethod
+    def _cache_of(self, batch: int, capacity: int, starts: Sequence[int]) -> tg.nn.KeyValueCache:
+        """Returns an empty cache for the model."""
+
+    @property
+    def _most_positions(self) -> int | None:
+        """The most positions of a text; `None` if there is no limit."""
+        return None
+
+    def generate(
+        self,
+        prompt: Any,
+        max_new_tokens: int = 64,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: int | Sequence[int] = (),
+        seed: int = 0,
+        device: tg.DeviceName = "auto",
+    ) -> list[np.ndarray]:
+        """Returns what follows prompts, by the model in its form for inference: what `stream` yields, by prompt.
+
+        Args:
+            prompt: Tokens, `[length]` or `[batch, length]`, or a list of prompts of several lengths.
+            max_new_tokens: The most tokens that are added to each.
+            temperature: As for `stream`, as are the other options and the exceptions.
+            top_k: See `stream`.
+            top_p: See `stream`.
+            stop: See `stream`.
+            seed: See `stream`.
+            device: See `stream`.
+
+        Returns:
+            The new tokens of each prompt, without the prompt and without the token that ended it.
+
+        Example:
+            >>> options = tg.models.GPT2Options(vocab_size=50, n_positions=32, n_embd=16, n_layer=2, n_head=4)
+            >>> model = tg.models.GPT2LMHeadModel(options).initialized(0)
+            >>> texts = model.generate([[1, 2, 3], [4, 5]], max_new_tokens=4, device="numpy")
+            >>> [text.shape for text in texts]
+            [(4,), (4,)]
+        """
+        tokens = self.stream(
+            prompt,
+            max_new_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            stop=stop,
+            seed=seed,
+            device=device,
+        )
+        rows = np.array(list(tokens), np.int32).reshape(-1, len(_rows(prompt))).T
+        return [row[row != ENDED] for row in rows]
+
+    def stream(
+        self,
+        prompt: Any,
+        max_new_tokens: int = 64,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: int | Sequence[int] = (),
+        seed: int = 0,
+        device: tg.DeviceName = "auto",
+    ) -> Iterator[np.ndarray]:
+        """Yields the next token of each prompt, `[batch]`, as soon as it is computed; -1 once a text has ended.
+
+        The first call compiles two programs: one reads prompts of up to a power of two of tokens, the other computes a
+        token from a cache of keys and values, which it changes in place. Later calls of the same extents use them.
+
+        Args:
+            prompt: Tokens, `[length]` or `[batch, length]`, or a list of prompts of several lengths.
+            max_new_tokens: The most tokens that are added to each.
+            temperature: What logits are divided by before a token is drawn; 0 takes the likeliest.
+            top_k: Draws among so many of the likeliest.
+            top_p: Draws among the likeliest whose probabilities sum up to this (A. Holtzman et al., The Curious Case of
+                Neural Text Degeneration, 2020).
+            stop: The tokens that end a text.
+            seed: The seed of what is drawn.
+            device: Where the model runs, unless its parameters are on a device already.
+
+        Raises:
+            ParameterError: The model is declared, and has no values.
+            ShapeError: A prompt is empty, or longer with what is added than the model's positions.
+            OptionError: An option is out of its range.
+        """
+        rows, stops = _rows(prompt), {stop} if isinstance(stop, int) else set(stop)
+        draw = _Sampler(temperature, top_k, top_p, seed)
+        if not is_integer(max_new_tokens, 0):
+            raise OptionError(
+                f"{user_line()}: generate: max_new_tokens must be an integer from 0, got {max_new_tokens!r}"
+            )
+        longest, most = max(map(len, rows)), self._most_positions
+        if most is not None and longest + max_new_tokens > most:
+            raise ShapeError(
+                f"{user_line()}: generate: a prompt of {longest} tokens and {max_new_tokens} new ones exceed the "
+                f"model's {most} positions"
+            )
+        if not all(isinstance(leaf, Initialized) for leaf in self.parameters()):
+            raise ParameterError(
+                f"{user_line()}: generate: the model is declared and has no values: training.model() has those of a "
+                "training, and model.initialized() a model's first ones"
+            )
+        return self._tokens(rows, max_new_tokens, stops, draw, device)
+
+    def _tokens(
+        self, rows: list[np.ndarray], count: int, stops: set[int], draw: _Sampler, device: tg.DeviceName
+    ) -> Iterator[np.ndarray]:
+        length = LEAST_PROMPT
+        while length < max(map(len, rows)):
+            length *= 2
+        capacity = -(-(length + count) // CAPACITIES) * CAPACITIES
+        starts = [length - len(row) for row in rows]
+        tokens: Any = np.stack([np.pad(row, (start, 0)) for row, start in zip(rows, starts, strict=True)])
+        cache: Any = self._cache_of(len(rows), capacity, starts)
+        step, going = self._step(device), np.ones(len(rows), bool)
+        for _ in range(count):
+            with tg.no_grad():
+                logits, cache = step(self, cache, tokens)
+            new = draw(np.asarray(logits))
+            going &= ~np.isin(new, list(stops))
+            yield np.where(going, new, ENDED).astype(np.int32)
+            if not going.any():
+                return
+            tokens = new[:, None].astype(np.int32)
+
+    def _step(self, device: tg.DeviceName) -> Any:
+        """Returns the compiled function of a step, which the model keeps for the next call."""
+        assert self._binding is not None
+        steps: dict[str, Any] = self._binding.kept.setdefault(LanguageModel, {})
+        if device not in steps:
+            steps[device] = tg.jit(_next_logits, donate=["cache"], device=device)
+        return steps[device]
+
+
+def _next_logits(model: Any, cache: Any, tokens: Any) -> Any:
+    """Returns the logits of the next tokens, and the cache."""
+    logits, cache = tg.nn.inference(model)(tokens, cache=cache)
+    return logits[:, -1], cache
+
+
+def _rows(prompt: Any) -> list[np.ndarray]:
+    """Returns prompts as arrays of tokens.
+
+    Raises:
+        ShapeError: There is none, one is empty, or one is no vector of integers.
+    """
+    is_row = isinstance(prompt, np.ndarray | tg.Tensor) and prompt.ndim == 1
+    is_row = is_row or (isinstance(prompt, list | tuple) and all(is_integer(token, None) for token in prompt))
+    rows = [np.asarray(row) for row in ([prompt] if is_row else prompt)]
+    if not rows or not all(row.ndim == 1 and row.size and row.dtype.kind in "iu" for row in rows):
+        raise ShapeError(f"{user_line()}: generate: a prompt is a row of one or more integers, got {prompt!r}")
+    return [row.astype(np.int32) for row in rows]
+
+
+class _Sampler:
+    """Draws tokens from logits.
+
+    Raises:
+        OptionError: An option is out of its range.
+    """
+
+    def __init__(self, temperature: float, top_k: int | None, top_p: float | None, seed: int):
+        if isinstance(temperature, bool) or not isinstance(temperature, int | float) or not 0 <= temperature < np.inf:
+            raise OptionError(f"{user_line()}: generate: temperature must be a number from 0, got {temperature!r}")
+        if top_k is not None and not is_integer(top_k, 1):
+            raise OptionError(f"{user_line()}: generate: top_k must be an integer from 1, got {top_k!r}")
+        if top_p is not None and (not isinstance(top_p, int | float) or not 0 < top_p <= 1):
+            raise OptionError(f"{user_line()}: generate: top_p must be a number in (0, 1], got {top_p!r}")
+        self.temperature, self.top_k, self.top_p = float(temperature), top_k, top_p
+        self.random = np.random.default_rng(seed)
+
+    def __call__(self, logits: np.ndarray) -> np.ndarray:
+        """Returns a token for each row of logits."""
+        if not self.temperature:
+            return logits.argmax(-1)
+        return np.array([self._drawn(row.astype(np.float64) / self.temperature) for row in logits])
+
+    def _drawn(self, logits: np.ndarray) -> int:
+        order = np.argsort(-logits, kind="stable")[: self.top_k]
+        weights = np.exp(logits[order] - logits[order[0]])
+        weights /= weights.sum()
+        if self.top_p is not None:
+            weights = weights[: int(np.searchsorted(np.cumsum(weights), self.top_p)) + 1]
+        return int(order[self.random.choice(len(weights), p=weights / weights.sum())])

@@ -1,0 +1,128 @@
+"""Texts that language models write: the tokens of whole texts computed anew, several at once, drawn and ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from written_folders import tokens
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError, ParameterError, ShapeError
+from tensorgrad.models.generation import _Sampler
+
+untyped: Any = tg
+
+SMALL: dict[str, Any] = {"vocab_size": 50, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+GEMMA2 = {"model_type": "gemma2", "sliding_window": 3, "head_dim": 8, "attn_logit_softcapping": 5.0}
+PROMPTS = [[1, 2, 3], [7, 8, 9, 10, 11, 12, 13, 14, 15, 16], [5]]
+
+
+def gpt2() -> Any:
+    options = tg.models.GPT2Options(vocab_size=50, n_positions=24, n_embd=16, n_layer=2, n_head=4)
+    return tg.models.GPT2LMHeadModel(options).initialized(3)
+
+
+def llama(**others: Any) -> Any:
+    options = tg.models.LlamaOptions(**SMALL, num_attention_heads=4, num_key_value_heads=2, **others)
+    return tg.models.LlamaForCausalLM(options).initialized(3)
+
+
+def anew(model: Any, prompt: list[int], count: int) -> list[int]:
+    """Returns the likeliest tokens, each from the whole text before it."""
+    text = [*prompt]
+    for _ in range(count):
+        text.append(int(np.asarray(tg.nn.inference(model)(np.array([text])))[0, -1].argmax()))
+    return text[len(prompt) :]
+
+
+@pytest.mark.parametrize(
+    "model, device",
+    [(gpt2, "cpu"), (llama, "wgpu"), (lambda: llama(**GEMMA2), "numpy")],
+    ids=["gpt2", "llama", "gemma2"],
+)
+def test_tokens_are_those_of_whole_texts(model: Any, device: tg.DeviceName) -> None:
+    made = model()
+    texts = made.generate(PROMPTS, max_new_tokens=6, device=device)
+    assert [text.tolist() for text in texts] == [anew(made, prompt, 6) for prompt in PROMPTS]
+    assert made.generate(np.array(PROMPTS[0]), max_new_tokens=6, device=device)[0].tolist() == texts[0].tolist()
+
+
+def test_a_cache_is_changed_in_place() -> None:
+    """Two programs are compiled, once, and the cache is the second one's state."""
+    model = gpt2()
+    for count in (3, 2):
+        model.generate(PROMPTS, max_new_tokens=count, device="cpu")
+        assert model._step("cpu").specializations == 2
+    states = model._step("cpu").program.slots("state")
+    assert {state.shape for name, state in states.items() if ".keys." in name} == {(3, 4, 64, 4)}
+
+
+def test_on_a_device_with_gradients() -> None:
+    model = gpt2()
+    live = model.initialized(0, device="cpu")
+    assert live.generate(PROMPTS[0], 4, device="cpu")[0].tolist() == anew(model, PROMPTS[0], 4)
+    assert all(parameter.grad is None for parameter in live.parameters())
+
+
+def test_texts_end() -> None:
+    model = gpt2()
+    first, second = (anew(model, prompt, 6) for prompt in PROMPTS[:2])
+    stop = next(token for token in first if token not in second[:2])
+    texts = model.generate(PROMPTS[:2], 6, stop=stop, device="numpy")
+    expected = [text[: text.index(stop)] if stop in text else text for text in (first, second)]
+    assert [text.tolist() for text in texts] == expected
+    steps = list(model.stream(PROMPTS[0], 6, stop=[first[1]], device="numpy"))
+    assert [step.tolist() for step in steps] == [[first[0]], [-1]] if first[0] != first[1] else [[-1]]
+    assert model.generate(PROMPTS, 0, device="numpy")[2].shape == (0,)
+
+
+def test_draws() -> None:
+    logits = np.log(np.array([[0.1, 0.4, 0.3, 0.2]] * 4000))
+    for options, expected in (
+        ({}, [0.1, 0.4, 0.3, 0.2]),
+        ({"temperature": 0.5}, np.array([1, 16, 9, 4]) / 30),
+        ({"top_k": 2}, [0, 4 / 7, 3 / 7, 0]),
+        ({"top_p": 0.65}, [0, 4 / 7, 3 / 7, 0]),
+        ({"top_p": 0.4}, [0, 1, 0, 0]),
+    ):
+        draw = _Sampler(**{"temperature": 1.0, "top_k": None, "top_p": None, **options}, seed=0)
+        shares = np.bincount(draw(logits), minlength=4) / 4000
+        np.testing.assert_allclose(shares, expected, atol=0.03)
+    model = gpt2()
+    texts = [
+        model.generate(PROMPTS[0], 6, temperature=1.0, seed=seed, device="numpy")[0].tolist() for seed in (0, 0, 1)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_cache_by_hand() -> None:
+    """Prefixes of a text in parts give the logits of the whole."""
+    model = tg.nn.inference(llama())
+    text = tokens()[:1]
+    cache: Any = model._cache_of(1, 16, [0])
+    parts = []
+    for part in (text[:, :3], text[:, 3:4], text[:, 4:]):
+        logits, cache = model(part, cache=cache)
+        parts.append(np.asarray(logits))
+    np.testing.assert_allclose(np.concatenate(parts, 1), np.asarray(model(text)), rtol=1e-4, atol=1e-5)
+    assert int(cache.length) == text.shape[1]
+    with pytest.raises(OptionError, match="a cache has the positions and the padding"):
+        model(text, position_ids=np.arange(7), cache=cache)
+    with pytest.raises(ShapeError, match=r"KeyValueCache: keys \(2, 2, 7, 4\) and values"):
+        model(np.concatenate([text, text]), cache=cache)
+
+
+def test_mistakes() -> None:
+    model = gpt2()
+    with pytest.raises(ParameterError, match="generate: the model is declared and has no values"):
+        tg.models.GPT2LMHeadModel(model.options).generate([1], 2)
+    with pytest.raises(ShapeError, match="a prompt of 10 tokens and 15 new ones exceed the model's 24 positions"):
+        model.generate(PROMPTS, 15)
+    for prompt in ([], [[]], [[1.5]], [[[1]]]):
+        with pytest.raises(ShapeError, match="a prompt is a row of one or more integers"):
+            model.generate(prompt)
+    for options in ({"temperature": -1}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}, {"max_new_tokens": -1}):
+        with pytest.raises(OptionError, match=f"generate: {next(iter(options))} must be"):
+            untyped.models.GPT2LMHeadModel.generate(model, [1], **{"max_new_tokens": 2, **options})
