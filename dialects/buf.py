@@ -46,6 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
+from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.dialects.schedule import ScheduleAttr, loops_of
 from tensorgrad.dialects.signature import Role
 
@@ -141,7 +142,9 @@ class KernelOp(IRDLOperation):
     further loops are the stage's own and run inside each point. A local has the shape of the grid, one value per point,
     and lives in a register. A stage may read the results of earlier stages only at its own point. Every output and
     every local has one writer. `schedule`, set by a later pass, maps points to threads and never changes what is
-    computed. Adjacent kernels with the same number `dispatch` are independent and are co-scheduled in one dispatch.
+    computed. A `recipe` says the same as a list of transformations; the pass `tile` applies it, and makes one of the
+    schedule if there is none. Adjacent kernels with the same number `dispatch` are independent and are co-scheduled in
+    one dispatch.
 
     Example:
         buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
@@ -163,6 +166,7 @@ class KernelOp(IRDLOperation):
     outputs = var_operand_def(MemRefType)
     grid = prop_def(DenseArrayBase[I64])
     schedule = opt_prop_def(ScheduleAttr)
+    recipe = opt_prop_def(RecipeAttr)
     dispatch = opt_prop_def(IntegerAttr[I64])
     body = region_def("single_block")
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -170,7 +174,8 @@ class KernelOp(IRDLOperation):
 
     assembly_format = (
         f"`grid` `=` $grid {optional('ins', 'inputs')} {optional('outs', 'outputs')} "
-        "(`schedule` `=` qualified($schedule)^)? (`dispatch` `=` $dispatch^)? attr-dict-with-keyword $body"
+        "(`schedule` `=` qualified($schedule)^)? (`recipe` `=` qualified($recipe)^)? "
+        "(`dispatch` `=` $dispatch^)? attr-dict-with-keyword $body"
     )
 
     @classmethod

@@ -53,7 +53,9 @@ from tensorgrad.dialects.buf import (
     optional,
     shape_of,
 )
+from tensorgrad.dialects.buf_tiles import ForallOp, ProcessorAttr, SpaceAttr, TiledOp
 from tensorgrad.dialects.collective import CollectiveOp
+from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.dialects.schedule import ScheduleAttr
 
 GROUPS = ("consts", "init", "over", "constants", "last", "stacks")
@@ -245,7 +247,7 @@ class RepeatOp(IRDLOperation):
         if [argument.type for argument in self.body.block.args] != [IndexType()]:
             raise VerifyException("the block's only argument must be the iteration index, of type index")
         for op in self.body.block.ops:
-            if not isinstance(op, KernelOp | DispatchOp | RepeatOp | RowOp | BranchOp):
+            if not isinstance(op, KernelOp | TiledOp | DispatchOp | RepeatOp | RowOp | BranchOp):
                 raise VerifyException(f"may repeat only kernels and dispatches, got {op.name}")
 
 
@@ -282,7 +284,7 @@ class BranchOp(IRDLOperation):
     def verify_(self) -> None:
         for block in self.branches:
             for op in block.ops:
-                if not isinstance(op, KernelOp | DispatchOp | RepeatOp | RowOp | BranchOp):
+                if not isinstance(op, KernelOp | TiledOp | DispatchOp | RepeatOp | RowOp | BranchOp):
                     raise VerifyException(f"a branch may hold only kernels and dispatches, got {op.name}")
 
     def print(self, printer: Printer) -> None:
@@ -377,7 +379,9 @@ Buf = Dialect(
         RepeatOp,
         BranchOp,
         RowOp,
+        TiledOp,
+        ForallOp,
     ],
-    [ScheduleAttr],
+    [ScheduleAttr, RecipeAttr, SpaceAttr, ProcessorAttr],
 )
 """The dialect object that a context registers."""

@@ -23,6 +23,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap, AffineS
 
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
+from tensorgrad.dialects.buf_tiles import TiledOp
 from tensorgrad.dialects.signature import NAME, Role, Slot, arguments_of, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.interpreters.control import BoundRun, Decide, Env, Storage, Unrolling, decided
@@ -30,6 +31,7 @@ from tensorgrad.interpreters.functions import function_of
 from tensorgrad.interpreters.prepared import PreparedKernel, poison
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import read
+from tensorgrad.interpreters.tiles import PreparedTiles
 from tensorgrad.runtime.errors import ExecutionError, InputError
 from tensorgrad.runtime.plan import HOST_DTYPES
 
@@ -198,7 +200,7 @@ class _Liveness:
             if value in self._partly_written:
                 continue
             sources = [index for index, other in enumerate(reads) if value.overlaps(other)]
-            in_place = bool(sources) and isinstance(op, buf.KernelOp)
+            in_place = bool(sources) and isinstance(op, buf.KernelOp | TiledOp)  # tiles show in which order they write
             for index in sources:
                 in_place = in_place and value.equals(reads[index])
                 if in_place and isinstance(op, buf.KernelOp):
@@ -237,12 +239,14 @@ class BufferExecutor:
         block = self.function.body.block
         for value in (*block.args, *(op.result for op in block.ops if isinstance(op, buf.ViewOp))):
             self._add_buffer(value)
-        self._kernels: dict[buf.KernelOp, PreparedKernel] = {}
+        self._kernels: dict[buf.KernelOp | TiledOp, PreparedKernel | PreparedTiles] = {}
         for op in module.walk():
             if isinstance(op, memref.AllocOp):
                 scalar_dtype(buf.element_of(op.memref))
             elif isinstance(op, buf.KernelOp):
                 self._kernels[op] = PreparedKernel(op)
+            elif isinstance(op, TiledOp):
+                self._kernels[op] = PreparedTiles(op)
         self._branches = any(isinstance(op, ChooseOp | BranchOp) for op in module.walk())
         self._rows = rows_of(block)
         self._inputs = self._input_keys()

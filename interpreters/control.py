@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RowOp, RunOp, row_type
+from tensorgrad.dialects.buf_tiles import TiledOp
 from tensorgrad.interpreters.scalars import scalar_dtype
 from tensorgrad.runtime.errors import ExecutionError
 
@@ -78,7 +79,7 @@ class Storage:
         return self.part(position * buf.buffer_bytes(kind), kind)
 
 
-Step: TypeAlias = "buf.KernelOp | memref.CopyOp"
+Step: TypeAlias = "buf.KernelOp | TiledOp | memref.CopyOp"
 Env: TypeAlias = dict[SSAValue, Storage]
 Decide: TypeAlias = Callable[[Storage], bool]
 
@@ -102,7 +103,7 @@ class BoundRun:
 
     @property
     def _inputs(self) -> int:
-        return len(self.op.inputs) if isinstance(self.op, buf.KernelOp) else 1
+        return 1 if isinstance(self.op, memref.CopyOp) else len(self.op.inputs)
 
 
 class Unrolling:
@@ -129,7 +130,7 @@ class Unrolling:
             self._visit(op, env, times)
 
     def _visit(self, op: Operation, env: Env, iterations: dict[SSAValue, int]) -> None:
-        if isinstance(op, buf.KernelOp | memref.CopyOp):
+        if isinstance(op, buf.KernelOp | TiledOp | memref.CopyOp):
             self._emit(BoundRun(op, tuple(env[operand] for operand in op.operands)))
         elif isinstance(op, memref.AllocOp | buf.ViewOp | buf.PackOp):
             env[op.results[0]] = Storage.of(op.results[0])

@@ -25,6 +25,14 @@ def poison(target: Array) -> None:
     target[whole:] = np.frombuffer(POISON.tobytes(), np.uint8)[: target.size - whole]
 
 
+def undefined(value: SSAValue) -> Array:
+    """Returns new memory for a local buffer, with undefined contents."""
+    place = Storage.of(value)
+    raw = np.empty(place.end - place.start, np.uint8)
+    poison(raw)
+    return raw.view(place.dtype).reshape(place.shape)
+
+
 class PreparedKernel:
     """A kernel whose stages have been checked.
 
@@ -35,7 +43,7 @@ class PreparedKernel:
     def __init__(self, op: buf.KernelOp):
         self._arguments: Sequence[SSAValue] = op.body.block.args
         self._stages = [PreparedStage(stage) for stage in op.stages]
-        self._locals = [Storage.of(x.memref) for x in op.locals if not buf.is_shape_only(x.memref)]
+        self._locals = [local.memref for local in op.locals if not buf.is_shape_only(local.memref)]
         self._attention = op.attention
         self._collective = op.collective
 
@@ -50,10 +58,7 @@ class PreparedKernel:
             ExecutionError: A stage has an out-of-bounds index, or several points write one element.
         """
         arrays: dict[SSAValue, Array] = dict(zip(self._arguments, operands, strict=True))
-        for place in self._locals:
-            raw = np.empty(place.end - place.start, np.uint8)
-            poison(raw)
-            arrays[place.arena] = raw.view(place.dtype).reshape(place.shape)
+        arrays |= {local: undefined(local) for local in self._locals}
         with np.errstate(all="ignore"):
             for stage in self._stages:
                 stage.run(arrays, perturb)

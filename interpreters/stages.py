@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -30,6 +31,8 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 Perturb: TypeAlias = Callable[[Array, Array], Array]
 """Returns sums with errors, given the sums, and those of their terms' magnitudes."""
+
+NONE: Mapping[SSAValue, int] = {}
 
 _CONTROL = ("scf.if", "scf.for", "scf.yield", "linalg.yield", "linalg.index", "memref.load", "affine.apply")
 
@@ -181,12 +184,17 @@ def _full_rank(value: Array, rank: int) -> Array:
 class PreparedStage:
     """One `linalg.generic` of a kernel, checked and ready to run on any arrays.
 
+    Args:
+        stage: The stage.
+        in_order: Whether it folds into the present value of its outputs, in the order of its loops, as stages of tiles
+            do; those of a `buf.kernel` have an implicit start, and any order.
+
     Raises:
         ExecutionError: The stage contains an unsupported op, type or reduction.
     """
 
-    def __init__(self, stage: linalg.ops.GenericOp):
-        self.stage = stage
+    def __init__(self, stage: linalg.ops.GenericOp, in_order: bool = False):
+        self.stage, self.in_order = stage, in_order
         self.block: Block = stage.body.block
         self.maps = buf.maps_of(stage)
         self.extents = buf.loop_extents(stage)
@@ -237,7 +245,7 @@ class PreparedStage:
     def _factors(self, op: Operation, value: SSAValue, folded: tuple[int, ...]) -> tuple[SSAValue, SSAValue] | None:
         """Returns the factors of a sum of products, if the product has no other use and a matrix product is cheaper."""
         product = value.owner
-        if op.name != "arith.addf" or not folded or not isinstance(product, Operation):
+        if self.in_order or op.name != "arith.addf" or not folded or not isinstance(product, Operation):
             return None
         if product.name != "arith.mulf" or value.uses.get_length() != 1 or product.parent is not self.block:
             return None
@@ -280,8 +288,9 @@ class PreparedStage:
         visit(self.block, set())
         return results
 
-    def _pieces(self) -> Iterator[Ranges]:
-        """Yields tiles of the iteration space whose values fit in memory; reduction loops are tiled last, innermost."""
+    @cached_property
+    def _pieces(self) -> list[Ranges]:
+        """The tiles of the iteration space whose values fit in memory; reduction loops are tiled last, innermost."""
         kinds = buf.iterators_of(self.stage)
         order = sorted(range(len(self.extents)), key=lambda loop: kinds[loop] == IteratorType.REDUCTION)
         values = [
@@ -302,21 +311,24 @@ class PreparedStage:
         while (loop := too_large()) is not None:
             tile[loop] = -(-tile[loop] // 2)
         steps = [range(0, extent, max(step, 1)) for extent, step in zip(self.extents, tile, strict=True)]
-        for lows in itertools.product(*steps):
-            yield tuple(
-                (low, min(low + step, extent)) for low, step, extent in zip(lows, tile, self.extents, strict=True)
-            )
+        return [
+            tuple((low, min(low + step, extent)) for low, step, extent in zip(lows, tile, self.extents, strict=True))
+            for lows in itertools.product(*steps)
+        ]
 
-    def run(self, arrays: Mapping[SSAValue, Array], perturb: Perturb | None = None) -> None:
+    def run(
+        self, arrays: Mapping[SSAValue, Array], perturb: Perturb | None = None, indices: Mapping[SSAValue, int] = NONE
+    ) -> None:
         """Computes the stage.
 
         Args:
             arrays: The arrays of the kernel's block arguments and locals; outputs are written in place.
             perturb: Perturbs f64 sums like rounding errors; `None` for no perturbation.
+            indices: The indices around the stage that its body uses.
         """
-        results = [self._initial(output) for output in self.outputs]
-        for ranges in self._pieces():
-            values = _Evaluation(self, arrays, ranges, perturb)
+        results = [self._initial(output, arrays[output.target]) for output in self.outputs]
+        for ranges in self._pieces:
+            values = _Evaluation(self, arrays, ranges, perturb, indices)
             for output, result in zip(self.outputs, results, strict=True):
                 part = values.of_output(output)
                 key = tuple(
@@ -325,24 +337,47 @@ class PreparedStage:
                 window = result[(*key, ...)]
                 if output.combiner is None:
                     window[...] = part
+                elif self.in_order:
+                    window[...] = _folded_in_order(output, window, part)
                 else:
                     window[...] = output.combiner.combine(window, part, output.element)
         for output, result in zip(self.outputs, results, strict=True):
             scatter(arrays[output.target], output.map, result.shape, result, "linalg.generic")
 
-    def _initial(self, output: _Output) -> Array:
+    def _initial(self, output: _Output, target: Array) -> Array:
         shape = [1 if loop in output.folded else extent for loop, extent in enumerate(self.extents)]
+        if self.in_order and output.combiner is not None:
+            held = gather(target, output.map, tuple((0, extent) for extent in shape), "linalg.generic")
+            return np.broadcast_to(read(held, output.element), shape).copy()
         start = 0 if output.combiner is None else output.combiner.start(output.element)
         return np.full(shape, start, scalar_dtype(output.element))
+
+
+def _folded_in_order(output: _Output, held: Array, terms: Array) -> Array:
+    """Returns accumulators with terms folded in one by one, in the order of the loops."""
+    combiner, folded = output.combiner, output.folded
+    assert combiner is not None
+    for term in np.ndindex(*(terms.shape[loop] for loop in folded)):
+        at = dict(zip(folded, term, strict=True))
+        key = tuple(slice(at[loop], at[loop] + 1) if loop in at else slice(None) for loop in range(terms.ndim))
+        held = combiner.combine(held, terms[key], output.element)
+    return held
 
 
 class _Evaluation:
     """The values of a stage's body on one tile of its iteration space."""
 
-    def __init__(self, stage: PreparedStage, arrays: Mapping[SSAValue, Array], ranges: Ranges, perturb: Perturb | None):
+    def __init__(
+        self,
+        stage: PreparedStage,
+        arrays: Mapping[SSAValue, Array],
+        ranges: Ranges,
+        perturb: Perturb | None,
+        indices: Mapping[SSAValue, int],
+    ):
         self.stage, self.arrays, self.ranges, self.perturb = stage, arrays, ranges, perturb
         self.loops = _indices(ranges)
-        self.values: dict[SSAValue, Array] = {}
+        self.values: dict[SSAValue, Array] = {value: np.asarray(at, np.int64) for value, at in indices.items()}
         generic = stage.stage
         for operand, argument, affine_map in zip(generic.inputs, stage.block.args, stage.maps, strict=False):
             if argument.uses:
@@ -364,6 +399,8 @@ class _Evaluation:
         if output.combiner is None:
             return value
         value = np.broadcast_to(value, [high - low for low, high in self.ranges])
+        if self.stage.in_order:
+            return value
         total = output.combiner.reduce(value, output.folded, output.element)
         if self.perturb is None or output.combiner is not COMBINERS["arith.addf"] or total.dtype != np.float64:
             return total

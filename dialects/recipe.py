@@ -1,0 +1,257 @@
+"""Recipes: schedules as short lists of transformations with their numbers, and the attribute that holds one.
+
+A step is a type here, and a transformation of tiles in `passes/codegen/transforms`. What a recipe can say is what the
+transformations can do, and each leaves IR that can be read, verified and run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, TypeAlias, cast
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.str_enum import StrEnum
+
+
+class Processor(StrEnum):
+    """Who runs the iterations of a loop."""
+
+    TASK = "task"
+    """Tasks of native code, each on one thread."""
+    WORKGROUP_X = "workgroup_x"
+    WORKGROUP_Y = "workgroup_y"
+    WORKGROUP_Z = "workgroup_z"
+    LANE = "lane"
+    """The invocations of a workgroup."""
+    VECTOR = "vector"
+    """The elements of a vector."""
+    UNROLL = "unroll"
+    """One after another, with the code of each written out."""
+    SEQUENTIAL = "sequential"
+    """One after another, by whoever runs the code around the loop."""
+
+    @property
+    def is_workgroup(self) -> bool:
+        """Whether these are workgroups, in one dimension of a dispatch."""
+        return self in (Processor.WORKGROUP_X, Processor.WORKGROUP_Y, Processor.WORKGROUP_Z)
+
+
+Setting: TypeAlias = "int | tuple[int, ...] | tuple[Processor, ...]"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a recipe; the fields are its settings, in the order of their printed form."""
+
+    name: ClassVar[str]
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name} = {_text(value)}" for name, value in settings_of(self).items())
+        return f"{self.name}({settings})" if settings else self.name
+
+
+@dataclass(frozen=True)
+class Collapse(Step):
+    """Makes one loop over all points of the grid, in row-major order, of the loops that have no processor yet."""
+
+    name = "collapse"
+
+
+@dataclass(frozen=True)
+class Tile(Step):
+    """Divides the loops that have no processor yet into tiles; the last tile of a loop may be smaller.
+
+    Attributes:
+        sizes: The extent of a tile along each loop.
+        to: The processors of the loops over tiles; without them, these have none yet. The loops over the points of a
+            tile have none yet. A loop of one point vanishes.
+    """
+
+    name = "tile"
+
+    sizes: tuple[int, ...]
+    to: tuple[Processor, ...] = ()
+
+
+@dataclass(frozen=True)
+class Map(Step):
+    """Gives the outermost loops that have no processor yet to processors.
+
+    Attributes:
+        to: The processor of each loop.
+    """
+
+    name = "map"
+
+    to: tuple[Processor, ...]
+
+
+@dataclass(frozen=True)
+class UnrollJam(Step):
+    """Unrolls the loop that has no processor yet, and jams it: each stage computes all of its points before the next.
+
+    Local registers hold one value for each of the points.
+    """
+
+    name = "unroll_jam"
+
+
+@dataclass(frozen=True)
+class SplitLoops(Step):
+    """Divides the loops that stages without a reduction have of their own, where each step computes several elements.
+
+    The innermost loop is divided; if lanes share it, all loops as one, of which a lane takes adjacent elements. The
+    step comes before `split_reduction`, whose folds are such stages too.
+
+    Attributes:
+        lanes: The number of lanes that share the loops; 1 if they are not shared.
+        terms: The number of adjacent elements of a step. Those that are left over are computed in fours or one by one.
+    """
+
+    name = "split_loops"
+
+    lanes: int = 1
+    terms: int = 1
+
+
+@dataclass(frozen=True)
+class SplitReduction(Step):
+    """Divides reductions into parts that are folded by halves at the end: sums of lanes, and sums in registers.
+
+    Attributes:
+        lanes: The number of lanes that share a reduction, a power of two; 1 if it is not shared.
+        terms: The number of adjacent terms of a step. Those that are left over are folded in fours or one by one.
+        sums: The most independent accumulators of a lane, of which term `i` of a step goes to number `i mod sums`.
+            Products of floats have one, and their order.
+    """
+
+    name = "split_reduction"
+
+    lanes: int = 1
+    terms: int = 1
+    sums: int = 1
+
+
+@dataclass(frozen=True)
+class Vectorize(Step):
+    """Runs the innermost loops of stages that read or write adjacent elements as vectors.
+
+    Attributes:
+        width: The number of elements of a vector.
+    """
+
+    name = "vectorize"
+
+    width: int
+
+
+@dataclass(frozen=True)
+class Synchronize(Step):
+    """Places barriers where lanes read or overwrite what other lanes have written or read since the last one."""
+
+    name = "synchronize"
+
+
+STEPS: dict[str, type[Step]] = {
+    kind.name: kind for kind in (Collapse, Tile, Map, UnrollJam, SplitLoops, SplitReduction, Vectorize, Synchronize)
+}
+"""The type of each step."""
+
+LISTS: Mapping[str, type[int] | type[Processor]] = {"sizes": int, "to": Processor}
+"""The settings that are lists, each with the type of its elements; all others are numbers."""
+
+
+def settings_of(step: Step) -> dict[str, Setting]:
+    """Returns the settings of a step that differ from their defaults."""
+    values = {field.name: (getattr(step, field.name), field.default) for field in fields(step)}
+    return {name: value for name, (value, default) in values.items() if value != default}
+
+
+def step_of(name: str, settings: Mapping[str, Setting]) -> Step:
+    """Returns the step with a name and these settings; those that are missing get their defaults.
+
+    Raises:
+        ValueError: There is no such step or setting, a setting is missing, or its value can't be right for any kernel.
+    """
+    kind = STEPS.get(name)
+    if kind is None:
+        raise ValueError(f"a recipe has no step {name}; its steps are {', '.join(STEPS)}")
+    known = {field.name: field.default for field in fields(kind)}
+    for setting, value in settings.items():
+        if setting not in known:
+            its = f"its settings are {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"the step {name} has no setting {setting}; {its}")
+        least = min((number for number in _numbers(value)), default=1)
+        if least < 1:
+            raise ValueError(f"the {setting} of {name} must be at least 1, got {least}")
+    for setting, default in known.items():
+        if default is MISSING and setting not in settings:
+            raise ValueError(f"the step {name} needs {setting}")
+    step = kind(**cast("Any", settings))
+    if isinstance(step, SplitReduction) and step.lanes & (step.lanes - 1):
+        raise ValueError(f"lanes reduce by halves, so their number must be a power of two, got {step.lanes}")
+    if isinstance(step, SplitReduction) and step.sums & (step.sums - 1):
+        raise ValueError(f"accumulators are folded by halves: their number must be a power of two, got {step.sums}")
+    return step
+
+
+def _numbers(value: Setting) -> list[int]:
+    values = value if isinstance(value, tuple) else (value,)
+    return [number for number in values if isinstance(number, int)]
+
+
+def _text(value: Setting) -> str:
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+
+
+Recipe: TypeAlias = tuple[Step, ...]
+
+
+@irdl_attr_definition
+class RecipeAttr(Data[Recipe]):
+    """The steps that turn a kernel into tiles, in order.
+
+    Example:
+        #buf.recipe<collapse, tile(sizes = [64], to = [workgroup_x]), map(to = [lane])>
+    """
+
+    name = "buf.recipe"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Recipe:
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, lambda: _parse_step(parser)))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(", ".join(map(str, self.data)))
+
+
+def _parse_step(parser: AttrParser) -> Step:
+    name = parser.parse_identifier("a step")
+    settings: dict[str, Setting] = {}
+
+    def setting() -> None:
+        key = parser.parse_identifier("a setting")
+        if key in settings:
+            parser.raise_error(f"the {key} of {name} is given twice")
+        parser.parse_punctuation("=")
+        settings[key] = _parse_setting(parser, key)
+
+    parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, setting)
+    try:
+        return step_of(name, settings)
+    except ValueError as error:
+        parser.raise_error(str(error))
+
+
+def _parse_setting(parser: AttrParser, key: str) -> Setting:
+    kind = LISTS.get(key)
+    if kind is None:
+        return parser.parse_integer(allow_boolean=False)
+    if kind is int:
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer))
+    return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parser.parse_str_enum(Processor)))
