@@ -46,7 +46,7 @@ from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.functions import return_of
-from tensorgrad.passes.levels import LOWERED_BY, Level, effect_of, level_of
+from tensorgrad.passes.levels import LOWERED_BY, TILES_AND_ABOVE, Level, effect_of, level_of
 from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
 from tensorgrad.runtime.executable import ProgramExecutable
@@ -284,7 +284,7 @@ class NumericsVerifier:
         level = level_of(module)
         if level is Level.TG:
             return self._tensors(module)
-        if level in (Level.BUF, Level.PLANNED):
+        if level in TILES_AND_ABOVE:
             executor = BufferExecutor(module, self._function, poisons=False)
             return executor.run({key: self._value(*slot) for key, slot in executor.inputs.items()})
         return self._program(module)

@@ -22,6 +22,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import ArenaOp
+from tensorgrad.dialects.buf_tiles import TiledOp
 from tensorgrad.dialects.cpu import KernelOp as CpuKernelOp
 from tensorgrad.dialects.wgsl import KernelOp as WgslKernelOp
 from tensorgrad.runtime.target import Target
@@ -34,6 +35,7 @@ class Level(Enum):
     TG = "tg"
     BUF = "buf"
     PLANNED = "buf with a memory plan"
+    TILES = "buf with tiles"
     WGSL = "wgsl"
     CPU = "cpu"
     LLVM = "llvm"
@@ -45,6 +47,7 @@ LOWERED_BY = {
     Level.TG: "stablehlo-to-tg",
     Level.BUF: "lower-tg-to-buf",
     Level.PLANNED: "plan-memory",
+    Level.TILES: "tile",
     Level.WGSL: "lower-buf-to-wgsl",
     Level.CPU: "lower-buf-to-cpu",
     Level.LLVM: "convert-to-llvm",
@@ -56,6 +59,7 @@ KERNELS = (Level.BUF,)
 PLANNED = (Level.PLANNED,)
 NATIVE_KERNELS = (Level.PLANNED, Level.CPU)
 PLANNED_OR_NOT = (Level.BUF, Level.PLANNED)
+TILES_AND_ABOVE = (Level.BUF, Level.PLANNED, Level.TILES)
 
 
 class TargetedPass(ModulePass, ABC):
@@ -157,7 +161,8 @@ def _wrong_level(actual: Level, levels: tuple[Level, ...]) -> str:
     if order.index(actual) < order.index(levels[0]):
         remedy = f"run `{LOWERED_BY[levels[0]]}` first"
     else:
-        remedy = f"run it before `{LOWERED_BY[order[order.index(levels[-1]) + 1]]}`"
+        below = next(level for level in order[order.index(levels[-1]) + 1 :] if level is not Level.TILES)
+        remedy = f"run it before `{LOWERED_BY[actual if actual is Level.TILES else below]}`"
     expected = " or ".join(level.value for level in levels)
     return f"expects a module at level {expected}, this one is at level {actual.value}: {remedy}"
 
@@ -187,7 +192,10 @@ def _is_stablehlo(function: FuncOp) -> bool:
 
 
 def _level_of_function(function: FuncOp) -> Level | None:
-    if function.body.blocks and any(isinstance(op, ArenaOp) for op in function.body.blocks[0].ops):
+    ops = list(function.body.blocks[0].ops) if function.body.blocks else []
+    if any(isinstance(op, TiledOp) for op in ops):
+        return Level.TILES
+    if any(isinstance(op, ArenaOp) for op in ops):
         return Level.PLANNED
     signature = function.function_type
     for type_ in (*signature.inputs.data, *signature.outputs.data):

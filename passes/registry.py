@@ -37,6 +37,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "cut-grids": ("tensorgrad.passes.buffers.cut_grids", "CutGridsPass"),
     "buf-to-upstream": ("tensorgrad.passes.buffers.buf_to_upstream", "BufToUpstreamPass"),
     "buffers-to-tensors": ("tensorgrad.passes.buffers.buffers_to_tensors", "BuffersToTensorsPass"),
+    "tile": ("tensorgrad.passes.codegen.tile", "TilePass"),
     "lower-buf-to-wgsl": ("tensorgrad.passes.codegen.wgsl.lower_buf_to_wgsl", "LowerBufToWgslPass"),
     "lower-buf-to-cpu": ("tensorgrad.passes.codegen.llvm.lower_buf_to_cpu", "LowerBufToCpuPass"),
     "relay-loops": ("tensorgrad.passes.codegen.wgsl.relay_loops", "RelayLoopsPass"),

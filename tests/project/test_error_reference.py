@@ -26,6 +26,8 @@ import tensorgrad as tg
 from tensorgrad import errors
 from tensorgrad.checks.nonfinite import _Found
 from tensorgrad.errors import TensorgradError, UserError
+from tensorgrad.passes.codegen.transforms.building import Entangled
+from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
 from tensorgrad.passes.codegen.wgsl.emit_wgsl import EmitError
 from tensorgrad.passes.stablehlo.importing.reader import Unsupported
 from tensorgrad.runtime.formula import Formula
@@ -48,6 +50,8 @@ BASES = {TensorgradError, UserError}
 INTERNAL = {
     NoHandleError: "encoding falls back on wgpu-py's methods, and profiling says so by a DeviceError",
     Unsupported: "reading StableHLO lists what its ops raise, and raises one error of all",
+    DoesNotFit: "`tile` says which step of a recipe doesn't fit which kernel, in a DiagnosticException",
+    Entangled: "an operand is loaded at a computed index instead",
     SchemaError: "who reads a file raises their own error of it, mostly a ProgramError",
     _Found: "ends the run of NonfiniteSearch, which takes what it has",
 }

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "passes.tensors": ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses"),
     "passes.stablehlo": ("dialects", *PLAIN_DATA, *REWRITING),
     "passes.codegen.common": BELOW_CODEGEN,
+    "passes.codegen.transforms": (*BELOW_CODEGEN, "passes.codegen.common"),
     "passes.codegen.wgsl": (*BELOW_CODEGEN, "passes.codegen.common"),
     "passes.codegen.llvm": (*BELOW_CODEGEN, "passes.codegen.common"),
     "passes.codegen": BELOW_CODEGEN,

@@ -15,6 +15,9 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import element_of
 from tensorgrad.dialects.locations import line_of
 
+ACCUMULATORS = 4
+"""The most independent accumulators of a reduction."""
+
 NEUTRAL: dict[type[Operation], Callable[[Attribute], float]] = {
     arith.AddfOp: lambda element: 0.0,
     arith.AddiOp: lambda element: 0,

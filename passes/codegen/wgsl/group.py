@@ -13,7 +13,8 @@ from tensorgrad.dialects.schedule import GroupSchedule
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
 from tensorgrad.passes.codegen.common.stage_loops import own_loops
-from tensorgrad.passes.codegen.wgsl.stages import StageWriter, UnrolledLoop, Unrolling
+from tensorgrad.passes.codegen.common.unrolled_loops import UnrolledLoop
+from tensorgrad.passes.codegen.wgsl.stages import StageWriter, Unrolling
 from tensorgrad.passes.scalars import Value
 
 

@@ -31,9 +31,10 @@ from tensorgrad.passes.analyses.affine import Linear
 from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import VECTOR
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
+from tensorgrad.passes.codegen.common.reductions import ACCUMULATORS, Reduction, reductions_of
 from tensorgrad.passes.codegen.common.stage_bodies import clone_body, values_to_fold
 from tensorgrad.passes.codegen.common.stage_loops import Loops, grid_loops, own_loops, place_of
+from tensorgrad.passes.codegen.common.unrolled_loops import UnrolledLoop, unrolled
 from tensorgrad.passes.codegen.wgsl.vectors import (
     are_whole,
     may_be_vector,
@@ -42,21 +43,8 @@ from tensorgrad.passes.codegen.wgsl.vectors import (
 )
 from tensorgrad.passes.scalars import Value
 
-ACCUMULATORS = 4
-"""The most independent accumulators of a reduction."""
-
 Sites: TypeAlias = "list[list[Loops]]"
 """The loops at each point of a thread, for each unrolled step."""
-
-
-@dataclass(frozen=True)
-class UnrolledLoop:
-    """A loop from `start` to `extent`; one iteration covers `steps` contiguous indices for each of `lanes`."""
-
-    extent: int
-    steps: int
-    start: int = 0
-    lanes: int = 1
 
 
 @dataclass(frozen=True)
@@ -82,20 +70,8 @@ class Unrolling:
         return Unrolling(steps=schedule.steps, lanes=schedule.lanes)
 
     def unrolled(self, extent: int) -> list[UnrolledLoop]:
-        """Returns a main loop and a remainder.
-
-        If indices don't contain a lane, the main loop has at least two iterations, so that no index is constant.
-        """
-        if self.steps == 1:
-            return [UnrolledLoop(extent, 1)]
-        each = self.steps * max(self.lanes, 1)
-        vectors = self.steps % VECTOR == 0 and extent % VECTOR == 0
-        small = VECTOR if vectors and (self.lanes or extent > VECTOR) else 1
-        if extent < (each if self.lanes else 2 * each):
-            return [UnrolledLoop(extent // small, small)]
-        whole = extent // each
-        rest = [UnrolledLoop(extent // small, small, whole * each // small)] if extent % each else []
-        return [UnrolledLoop(whole, self.steps, lanes=max(self.lanes, 1)), *rest]
+        """Returns the main loop and the remainder of a loop."""
+        return unrolled(extent, self.steps, self.lanes)
 
     def loops(self, own: list[int]) -> tuple[list[int], int]:
         """Returns the extents of the own loops that enclose a stage's unrolled loop, and that loop's extent."""

@@ -9,6 +9,8 @@
 // PLAN: tg-opt: error: plan-memory expects a module at level buf, this one is at level buf with a memory plan: run it before `plan-memory`
 // RUN: not tg-opt %s -p lower-tg-to-buf,schedule,lower-buf-to-wgsl 2>&1 | filecheck %s --check-prefix LOWER
 // LOWER: tg-opt: error: lower-buf-to-wgsl expects a module at level buf with a memory plan, this one is at level buf: run `plan-memory` first
+// RUN: not tg-opt %s -p lower-tg-to-buf,schedule,plan-memory,tile,lower-buf-to-wgsl 2>&1 | filecheck %s --check-prefix TILES
+// TILES: tg-opt: error: lower-buf-to-wgsl expects a module at level buf with a memory plan, this one is at level buf with tiles: run it before `tile`
 // RUN: not tg-opt %s -p inference-pipeline,order-kernels 2>&1 | filecheck %s --check-prefix ORDER
 // ORDER: tg-opt: error: order-kernels expects a module at level buf, this one is at level wgsl: run it before `plan-memory`
 // RUN: not tg-opt %s -p lower-tg-to-buf,share-dispatches 2>&1 | filecheck %s --check-prefix SHARE

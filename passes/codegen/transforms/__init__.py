@@ -1,0 +1,1 @@
+"""Transformations of tiles, one idea each, which all targets share."""

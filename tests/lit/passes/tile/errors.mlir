@@ -1,0 +1,285 @@
+// RUN: tg-opt %s --split-input-file --print-diagnostics -p tile 2>&1 | filecheck %s
+
+// CHECK: step 1 of the recipe, tile(sizes = [2]), doesn't fit the kernel made at {{.*}}: it has 1 sizes for 2 loops
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<tile(sizes = [2])> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, tile(sizes = [2, 2], to = [lane]), doesn't fit the kernel made at {{.*}}: it has 1 processors for 2 loops
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<tile(sizes = [2, 2], to = [lane])> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, map(to = [task]), doesn't fit the kernel made at {{.*}}: it has 1 processors for 2 loops
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<map(to = [task])> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, map(to = [workgroup_x, workgroup_x]), doesn't fit the kernel made at {{.*}}: workgroup_x runs a loop already
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<map(to = [workgroup_x, workgroup_x])> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, map(to = [workgroup_y]), doesn't fit the kernel made at {{.*}}: a loop over workgroup_y must be outside of those over unroll
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [8] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) recipe = #buf.recipe<tile(sizes = [2], to = [unroll]), map(to = [workgroup_y])> {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, map(to = [lane]), doesn't fit the kernel made at {{.*}}: lanes are those of a workgroup: a loop over workgroups must be outside
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [8] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) recipe = #buf.recipe<map(to = [lane])> {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 3 of the recipe, map(to = [lane]), doesn't fit the kernel made at {{.*}}: lanes run a loop already
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [8] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) recipe = #buf.recipe<tile(sizes = [4], to = [workgroup_x]), tile(sizes = [2], to = [lane]), map(to = [lane])> {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, collapse, doesn't fit the kernel made at {{.*}}: all loops have a processor already
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<map(to = [task, sequential]), collapse> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, collapse, doesn't fit the kernel made at {{.*}}: the loop's last tile is smaller, so its extent is no number
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [8] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) recipe = #buf.recipe<tile(sizes = [3], to = [task]), collapse> {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, unroll_jam, doesn't fit the kernel made at {{.*}}: the loop's last tile is smaller, so its extent is no number
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [8] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) recipe = #buf.recipe<tile(sizes = [3], to = [task]), unroll_jam> {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, unroll_jam, doesn't fit the kernel made at {{.*}}: it unrolls one loop, not 2: tile or collapse them first
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<unroll_jam> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, split_loops(terms = 2), doesn't fit the kernel made at {{.*}}: no stage has loops of its own without a reduction
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<split_loops(terms = 2)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, split_reduction(terms = 2), doesn't fit the kernel made at {{.*}}: no stage has a reduction
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<split_reduction(terms = 2)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, split_reduction(lanes = 2), doesn't fit the kernel made at {{.*}}: lanes are those of a workgroup: a loop over workgroups must be outside
+func.func @f(%x: memref<4x6xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x6xf32>) outs(%y : memref<4xf32>) recipe = #buf.recipe<split_reduction(lanes = 2)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      %s = arith.addf %b, %a : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 3 of the recipe, split_reduction(lanes = 2), doesn't fit the kernel made at {{.*}}: lanes run the loop around the stage already
+func.func @f(%x: memref<4x6xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x6xf32>) outs(%y : memref<4xf32>) recipe = #buf.recipe<tile(sizes = [2], to = [workgroup_x]), map(to = [lane]), split_reduction(lanes = 2)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      %s = arith.addf %b, %a : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, split_reduction(lanes = 2), doesn't fit the kernel made at {{.*}}: a product of floats keeps its order, so lanes can't share it
+func.func @f(%x: memref<4x6xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x6xf32>) outs(%y : memref<4xf32>) recipe = #buf.recipe<map(to = [workgroup_x]), split_reduction(lanes = 2)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      %s = arith.mulf %b, %a : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, split_reduction(lanes = 2), doesn't fit the kernel made at {{.*}}: the stage has both loops that are parallel and a reduction, which lanes can't share
+func.func @f(%x: memref<4x6xf32>, %y: memref<4xf32>, %z: memref<4x6xf32>) {
+  buf.kernel grid = [] ins(%x : memref<4x6xf32>) outs(%y : memref<4xf32>) recipe = #buf.recipe<map(to = [workgroup_x]), split_reduction(lanes = 2)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      %s = arith.addf %b, %a : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, vectorize(width = 4), doesn't fit the kernel made at {{.*}}: no stage reads or writes 4 adjacent elements of f32 in its innermost loop
+func.func @f(%x: memref<4x6xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x6xf32>) outs(%y : memref<4xf32>) recipe = #buf.recipe<vectorize(width = 4)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      %s = arith.addf %b, %a : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, synchronize, doesn't fit the kernel made at {{.*}}: no loop runs over workgroups, so no lanes share memory
+func.func @f(%x: memref<4x6xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x6xf32>) outs(%y : memref<4xf32>) recipe = #buf.recipe<synchronize> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      %s = arith.addf %b, %a : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, split_loops(lanes = 2), doesn't fit the kernel made at {{.*}}: lanes are those of a workgroup: a loop over workgroups must be outside
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<split_loops(lanes = 2)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
