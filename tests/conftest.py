@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import preloaded
 import pytest
 from hypothesis import settings
 from rings import mark_turns
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 os.environ.setdefault("LP_NUM_THREADS", "0")
 # Tests exercise the compiler, so programs are not taken from an earlier run's cache.
 os.environ["TENSORGRAD_CACHE_PROGRAMS"] = "0"
+
+OPTIONAL = ("tensorgrad.importers", "tensorgrad.exporters", "tensorgrad.onnx")
+"""Packages that import what is slow to load, and that few programs need."""
 
 settings.register_profile("change", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.register_profile("nightly", deadline=None, database=None, print_blob=True, max_examples=1000)
@@ -67,6 +72,27 @@ def device() -> WebGPUDevice:
         return WebGPUDevice()
     except NoAdapterError as error:
         pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def python() -> Iterator[str]:
+    """A program that runs Python code as `python -W error` does, in a fork of a process that has imported tensorgrad.
+
+    For tests of what code does in a process of its own, unless they are about how it starts: what it imports, with
+    which variables of the interpreter, and how it ends by signals.
+    """
+    from tensorgrad.surface.stubs import listed
+
+    if sys.platform != "linux":  # a fork of a process that has loaded macOS's frameworks may hang
+        yield sys.executable
+        return
+    names, _ = listed("__init__.pyi")
+    homes = {home for home in names.values() if not home.startswith(OPTIONAL)}
+    modules = [*sorted(homes), "tensorgrad.tools.tg", "wgpu.backends.wgpu_native", "llvmlite.binding"]
+    environment = {**os.environ, "PYTHONWARNINGS": "error", "PYTHONIOENCODING": "utf-8"}
+    server = preloaded.start([preloaded.PYTHON], modules, environment)
+    yield str(server.clients / preloaded.PYTHON)
+    server.end()
 
 
 @pytest.fixture(params=["native", "methods"])

@@ -24,7 +24,7 @@ config.environment["PYTHONWARNINGS"] = os.environ["PYTHONWARNINGS"] = "error"
 # Commands come from the environment that lit runs in: by these names in forks of a process that has imported them,
 # and by the path below %bin as they are.
 places = [str(PYTHON_BIN), os.environ["PATH"]]
-preloaded = runpy.run_path(str(HERE / "preloaded.py"))
+preloaded = runpy.run_path(str(HERE.parent / "helpers" / "preloaded.py"))
 if preloaded["SUPPORTED"]:
     commands = [PYTHON_BIN / name for name in ("tg-opt", "xdsl-opt", "filecheck")]
     places.insert(0, str(preloaded["start"](commands).clients))

@@ -167,15 +167,15 @@ def test_commands(
 
 
 @pytest.mark.parametrize("page", [marked(page) for page in (ROOT / "README.md", *PAGES) if python_of(page)], ids=named)
-def test_python(page: Path, tmp_path: Path) -> None:
+def test_python(page: Path, tmp_path: Path, python: str) -> None:
     """Runs in a separate process and folder, from a file, since traced functions are located by their source."""
     write_files(page, tmp_path)
     script = tmp_path / "example.py"
     script.write_text(python_of(page), encoding="utf-8")
     result = subprocess.run(
-        [sys.executable, "-W", "error", script.name],
+        [python, "-W", "error", script.name],
         cwd=tmp_path,
-        env={**os.environ, "LP_NUM_THREADS": os.environ.get("LP_NUM_THREADS", "0"), "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import runpy
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
+import preloaded
 import pytest
 
 BIN = Path(sys.executable).parent
-LIT = Path(__file__).resolve().parents[1] / "lit"
 
 SCRIPTS = {
     "writes": "print('out'); print('err', file=sys.stderr)",
@@ -49,12 +47,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pa
     for name, text in SCRIPTS.items():
         (scripts / name).write_text(head + text, encoding="utf-8")
         (scripts / name).chmod(0o700)
-    preloaded: Any = runpy.run_path(str(LIT / "preloaded.py"))
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("PYTHON")]:
             patch.delenv(name)  # the interpreter's own, which are read as the process starts
         patch.setenv("PYTHONWARNINGS", "error")
-        server = preloaded["start"]([*map(scripts.joinpath, SCRIPTS), *map(BIN.joinpath, ("tg-opt", "filecheck"))])
+        server = preloaded.start(
+            [*map(scripts.joinpath, SCRIPTS), *map(BIN.joinpath, ("tg-opt", "filecheck")), preloaded.PYTHON]
+        )
     yield scripts, server.clients
     server.end()
     assert server.process.returncode == 0
@@ -131,6 +130,25 @@ def test_a_reader_that_stops_is_noticed(folders: tuple[Path, Path]) -> None:
     assert ends == [120, 120]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-W", "error", "script.py", "-W", "b"],
+        ["-c", "import sys; print(sys.argv, sys.path[0], __name__); f = lambda: g; g = 1; print(f())", "a"],
+        ["-m", "module", "a"],
+        ["-c", "import sys; sys.exit('why')"],
+        ["-W", "error", "-c", "import warnings; warnings.warn('loudly')"],
+    ],
+)
+def test_python_itself(arguments: list[str], folders: tuple[Path, Path], tmp_path: Path) -> None:
+    text = "import sys, inspect\nclass A: pass\nprint(sys.argv[1:], inspect.getsource(A), A.__module__, __name__)\n"
+    for name in ("script", "module"):
+        (tmp_path / f"{name}.py").write_text(f"{text}print(A.__init__.__objclass__, sys.path[0])\n", encoding="utf-8")
+    own = outcome(folders[1] / "python", *arguments, folder=tmp_path)
+    itself = outcome(Path(sys.executable), *arguments, folder=tmp_path)
+    assert own == itself
+
+
 IR = """
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = tg.exp %x : tensor<4xf32>
@@ -154,7 +172,8 @@ def test_tg_opt_prints_what_it_prints(passes: str, folders: tuple[Path, Path], t
 
 def test_the_process_ends_with_the_one_that_started_it() -> None:
     code = (
-        f"import os, runpy\nserver = runpy.run_path({str(LIT / 'preloaded.py')!r})['start']([])\n"
+        f"import os, sys\nsys.path.insert(0, {str(Path(preloaded.__file__).parent)!r})\nimport preloaded\n"
+        "server = preloaded.start([])\n"
         "print(server.clients, flush=True)\nos.kill(os.getpid(), 9)"
     )
     # The process that is left holds the pipe of errors, which ends with it.

@@ -54,7 +54,7 @@ def test_nothing_is_unknown_in_users_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
-def test_users_programs_run(program: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", str(program)]
+def test_users_programs_run(program: Path, tmp_path: Path, python: str) -> None:
+    command = [python, "-W", "error", str(program)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,9 +1,10 @@
-"""Runs the commands of RUN lines in forks of a process that has already imported what they need.
+"""Runs Python programs in forks of a process that has already imported what they need.
 
-Importing xDSL and the passes takes longer than most tests run, so `lit.cfg.py` starts one process that imports them.
-In a folder that it puts on the PATH is a client for each command: it hands its arguments, environment, folder and open
-files to that process, which forks, and runs the command's own script in the fork, as `__main__`. The client ends as the
-fork did: with its status, or killed by the same signal.
+Importing xDSL and the passes takes longer than most tests run, so `lit.cfg.py` and the fixture `python` each start one
+process that imports them. In a folder is a client for each command: it hands its arguments, environment, folder and
+open files to that process, which forks, and runs the command's own script in the fork, as `__main__`. The client ends
+as the fork did: with its status, or killed by the same signal. The client `python` takes the interpreter's arguments.
+Variables that the interpreter reads as it starts, such as PYTHONHASHSEED, are those of the process that forks.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TextIO
+
+PYTHON = Path("python")
+"""The script that stands for the interpreter itself: with `-W error`, and a file, `-c code` or `-m module`."""
 
 SUPPORTED = hasattr(os, "fork") and hasattr(socket, "AF_UNIX")
 
@@ -68,9 +73,11 @@ class Preloaded:
         self.process.wait()
 
 
-def start(scripts: Sequence[Path]) -> Preloaded:
-    """Starts the server that runs Python scripts for this process and its forks."""
-    clients = Path(tempfile.mkdtemp(prefix="tg-lit-"))
+def start(
+    scripts: Sequence[Path], modules: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Preloaded:
+    """Starts the server that runs Python scripts for this process and its forks, with more modules imported."""
+    clients = Path(tempfile.mkdtemp(prefix="tg-preloaded-"))
     address = str(clients / "socket")
     for script in scripts:
         client = clients / script.name
@@ -81,7 +88,8 @@ def start(scripts: Sequence[Path]) -> Preloaded:
         listener.listen(64)  # clients can connect now, and wait until everything is imported
         lives, held = os.pipe()
         process = subprocess.Popen(
-            [sys.executable, __file__, str(clients), str(listener.fileno()), str(lives)],
+            [sys.executable, __file__, str(clients), str(listener.fileno()), str(lives), *modules],
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             pass_fds=(listener.fileno(), lives),
@@ -148,9 +156,36 @@ def run(connection: socket.socket) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    if script == str(PYTHON):
+        interpret(arguments)
+    else:
+        run_script(script, arguments)
+
+
+def run_script(script: str, arguments: Sequence[str]) -> None:
+    """Runs a file as the interpreter does, with the absolute path in tracebacks."""
+    script = os.path.abspath(script)
     sys.argv = [script, *arguments]
-    sys.path[0] = str(Path(script).parent)
+    sys.path[0] = os.path.dirname(script)
     runpy.run_path(script, run_name="__main__")
+
+
+def interpret(arguments: Sequence[str]) -> None:
+    """Runs what the interpreter would with these arguments, of which the forks' server has had `-W error`."""
+    if arguments[:2] == ["-W", "error"]:
+        arguments = arguments[2:]
+    option, *others = arguments
+    if option == "-c":
+        sys.argv, sys.path[0] = ["-c", *others[1:]], ""
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(others[0], "<string>", "exec"), vars(main))
+    elif option == "-m":
+        sys.argv, sys.path[0] = ["-m", *others[1:]], os.getcwd()
+        runpy.run_module(others[0], run_name="__main__", alter_sys=True)
+    elif option.startswith("-"):
+        raise ValueError(f"{option}: forks only take -W error, -c and -m")
+    else:
+        run_script(option, others)
 
 
 def reopened(stream: TextIO, mode: str) -> IO[Any]:
@@ -160,9 +195,9 @@ def reopened(stream: TextIO, mode: str) -> IO[Any]:
     )
 
 
-def preload() -> None:
-    """Imports what the commands import."""
-    for name in ("filecheck.main", "xdsl.targets.mlir", "tensorgrad.tools.tg_opt"):
+def preload(modules: Sequence[str]) -> None:
+    """Imports what the commands import, and the modules."""
+    for name in ("filecheck.main", "xdsl.targets.mlir", "tensorgrad.tools.tg_opt", *modules):
         importlib.import_module(name)
     for name in ("wgsl.emit_wgsl", "llvm.emit_llvm"):
         importlib.import_module(f"tensorgrad.passes.codegen.{name}")
@@ -173,7 +208,7 @@ def preload() -> None:
 
 
 if __name__ == "__main__":
-    preload()
+    preload(sys.argv[4:])
     clients = Path(sys.argv[1])
     with socket.socket(fileno=int(sys.argv[2])) as listener:
         connection = serve(listener, int(sys.argv[3]))
