@@ -13,7 +13,8 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
-from importlib import import_module
+from functools import cache
+from importlib import import_module, metadata
 from typing import Any, NoReturn
 
 from tensorgrad.tools import tg_opt
@@ -47,9 +48,17 @@ def _run_and_exit(arguments: Sequence[str], timeout: float, errors: int) -> NoRe
     os._exit(status if isinstance(status, int) else 0 if status is None else 1)
 
 
+def preload() -> None:
+    """Does once in this process what each of its forks would do again."""
+    import_module("tensorgrad.checks.numerics")  # for --verify-numerics-each
+    # xDSL asks three times for plugins, and each time the metadata of all installed packages is read.
+    vars(metadata)["entry_points"] = cache(metadata.entry_points)
+    metadata.entry_points(group="xdsl.universe")
+
+
 def main() -> None:
     """Answers requests until the input ends."""
-    import_module("tensorgrad.checks.numerics")  # otherwise --verify-numerics-each would import it in each fork
+    preload()
     for line in sys.stdin:
         print(json.dumps(run(**json.loads(line))), flush=True)
 

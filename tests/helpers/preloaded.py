@@ -201,10 +201,12 @@ def preload(modules: Sequence[str]) -> None:
         importlib.import_module(name)
     for name in ("wgsl.emit_wgsl", "llvm.emit_llvm"):
         importlib.import_module(f"tensorgrad.passes.codegen.{name}")
+    from tensorgrad.tools import tg_opt_server
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
     for load in (*TENSORGRAD_UNIVERSE.all_dialects.values(), *TENSORGRAD_UNIVERSE.all_passes.values()):
         load()
+    tg_opt_server.preload()
 
 
 if __name__ == "__main__":
