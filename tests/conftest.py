@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import preloaded
@@ -93,6 +94,19 @@ def python() -> Iterator[str]:
     server = preloaded.start([preloaded.PYTHON], modules, environment)
     yield str(server.clients / preloaded.PYTHON)
     server.end()
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the programs that this run has compiled."""
+    return tmp_path_factory.mktemp("programs")
+
+
+@pytest.fixture
+def kept_programs(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a test take a program that another has compiled: one that is about running programs, not compiling them."""
+    monkeypatch.setenv("TENSORGRAD_CACHE", str(programs))
+    monkeypatch.delenv("TENSORGRAD_CACHE_PROGRAMS")
 
 
 @pytest.fixture(params=["native", "methods"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from typing import Any
 
 import einops.array_api
@@ -94,9 +93,9 @@ with sklearn.config_context(array_api_dispatch=True):
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("program", [SCIPY, SCIKIT_LEARN], ids=["scipy", "scikit-learn"])
-def test_functions_for_any_library(program: str) -> None:
+def test_functions_for_any_library(program: str, python: str) -> None:
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
-    done = subprocess.run([sys.executable, "-c", SETUP + program], env=environment, capture_output=True, text=True)
+    done = subprocess.run([python, "-c", SETUP + program], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
 
 

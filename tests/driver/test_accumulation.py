@@ -126,11 +126,11 @@ def test_a_step_is_that_of_the_loop_in_pytorch(device):
 class Text(tg.nn.Module):
     """A small transformer with a tied embedding, so that gradients come from scatters, reductions and contractions."""
 
-    def __init__(self) -> None:
+    def __init__(self, blocks: int = 1) -> None:
         super().__init__()
         self.embedding = tg.nn.Embedding(11, 8)
         self.places = tg.nn.param((6, 8), 0.1)
-        self.blocks = [self.block()]
+        self.blocks = [self.block() for _ in range(blocks)]
         self.norm = tg.nn.LayerNorm(8)
 
     def block(self) -> dict[str, Any]:
@@ -153,17 +153,19 @@ def text_loss(model: Any, tokens: Any) -> Any:
     return tg.cross_entropy(model(tokens)[:, :-1], tokens[:, 1:])
 
 
-def text_training(**options: Any) -> tg.Training:
+def text_training(blocks: int = 1, **options: Any) -> tg.Training:
     optimizer = options.pop("optimizer", tg.optim.adamw(1e-2, clip_norm=1.0))
     inputs = {"tokens": tg.spec((2, 6), "i32")}
-    return tg.compile(Text(), loss=text_loss, optimizer=optimizer, inputs=inputs, device="wgpu", **options)
+    return tg.compile(Text(blocks), loss=text_loss, optimizer=optimizer, inputs=inputs, device="wgpu", **options)
 
 
-def test_sums_take_no_dispatches_of_their_own():
-    training, plain = text_training(accumulate=2), text_training()
+@pytest.mark.in_turns(2)
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_sums_take_no_dispatches_of_their_own(blocks: int) -> None:
+    training, plain = text_training(blocks, accumulate=2), text_training(blocks)
     counts = training.stats()
     # The lower bound for a program of gradients: one whose updates run where gradients are computed.
-    ideal = text_training(optimizer=tg.optim.sgd(0.1)).stats()["dispatches"]
+    ideal = text_training(blocks, optimizer=tg.optim.sgd(0.1)).stats()["dispatches"]
     assert counts["accumulate"]["steps"] == 2 and counts["accumulate"]["dispatches"] <= ideal + 1
     assert counts["dispatches"] <= plain.stats()["dispatches"] + 1 and not counts["copies"]
     assert not counts["accumulate"]["copies"]

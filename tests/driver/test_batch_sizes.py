@@ -15,6 +15,8 @@ import tensorgrad as tg
 from tensorgrad.driver.handles import batch_sizes
 from tensorgrad.errors import DivergenceError, InputError
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 DEVICES = ["numpy", "cpu", "wgpu"]
 SIZES = [4, 2, 4, 3, 2]
 

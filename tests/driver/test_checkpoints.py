@@ -15,6 +15,8 @@ from safetensors import torch as safetensors_torch
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, TraceError
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 DEVICES = ["numpy", "cpu", "wgpu"]
 
 

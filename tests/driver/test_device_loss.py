@@ -21,6 +21,8 @@ from tensorgrad.driver.handles import eager_devices
 from tensorgrad.errors import DeviceLostError, DeviceLostWarning, InputError, NoAdapterError, OptionError
 from tensorgrad.runtime.webgpu import RestartingExecutable, WebGPUDevice, WebGPUExecutable, adapters, restarting
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 STEPS = 12
 
 

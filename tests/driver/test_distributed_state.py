@@ -12,6 +12,8 @@ import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.files import write_safetensors
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 DEVICES = ["numpy", "cpu"]
 STEPS = 4
 

@@ -12,6 +12,8 @@ import tensorgrad as tg
 from tensorgrad.errors import DivergenceError, InputError, OptionError
 from tensorgrad.runtime.plan import Collective, runs
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 DEVICES = ["numpy", "cpu"]
 
 

@@ -18,6 +18,8 @@ import tensorgrad as tg
 from tensorgrad.errors import DivergenceError
 from tensorgrad.runtime.counting import RunCount, completed
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 DEVICES = ["numpy", "cpu", "wgpu"]
 STEPS = 3
 POINTS, NEAR = 15, 25

@@ -16,6 +16,8 @@ import tensorgrad as tg
 from tensorgrad.driver import device as devices
 from tensorgrad.errors import InputError, NoAdapterError, OptionError, ParameterError, TraceError
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 untyped: Any = tg
 """The package as code without types calls it."""
 

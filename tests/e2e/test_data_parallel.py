@@ -24,17 +24,17 @@ def on_group(name: str, device: Any, size: int, steps: int = STEPS, **options: A
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.in_turns(6, 1)
 @pytest.mark.parametrize("name", MODELS)
-def test_losses_are_those_of_the_whole_batch(name: str, device: str) -> None:
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("shard", [None, "optimizer"])
+def test_losses_are_those_of_the_whole_batch(name: str, device: str, size: int, shard: Any) -> None:
     alone = trained(name, device, None)
-    for size in (2, 4):
-        for shard in (None, "optimizer"):
-            ranks = on_group(name, device, size, shard=shard)
-            for rank in ranks:
-                np.testing.assert_allclose(rank["losses"], alone["losses"], rtol=CLOSE)
-                np.testing.assert_allclose(rank["accuracy"], alone["accuracy"], atol=1.01 / BATCH)
-                assert rank["losses"] == ranks[0]["losses"]
-                for path, value in rank["parameters"].items():
-                    np.testing.assert_array_equal(value, ranks[0]["parameters"][path])
+    ranks = on_group(name, device, size, shard=shard)
+    for rank in ranks:
+        np.testing.assert_allclose(rank["losses"], alone["losses"], rtol=CLOSE)
+        np.testing.assert_allclose(rank["accuracy"], alone["accuracy"], atol=1.01 / BATCH)
+        assert rank["losses"] == ranks[0]["losses"]
+        for path, value in rank["parameters"].items():
+            np.testing.assert_array_equal(value, ranks[0]["parameters"][path])
 
 
 @pytest.mark.nightly

@@ -19,10 +19,10 @@ def started(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finished(folder: Path, *options: str) -> None:
-    with started(folder, *options) as process:
-        _, errors = process.communicate()
-    assert process.returncode == 0, errors
+def finished(python: str, folder: Path, *options: str) -> None:
+    command = [python, "-W", "error", str(SCRIPT), str(folder), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def killed(folder: Path, step: int, wait: float, *options: str) -> None:
@@ -43,40 +43,40 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def check(tmp_path: Path, device: str, steps: int, kills: int, accumulate: int = 1) -> None:
+def check(python: str, tmp_path: Path, device: str, steps: int, kills: int, accumulate: int = 1) -> None:
     options = ("--device", device, "--steps", str(steps), "--accumulate", str(accumulate))
-    finished(tmp_path / "whole", *options)
+    finished(python, tmp_path / "whole", *options)
     generator = random.Random(kills)
     for number in range(1, kills + 1):
         # Anywhere up to here, so that runs go on from each other; far enough from the end to be alive.
         step = generator.randrange(1, 1 + steps * 3 // 4 * number // kills)
         killed(tmp_path / "parts", step, generator.uniform(0, 0.02), *options)
-    finished(tmp_path / "parts", *options)
+    finished(python, tmp_path / "parts", *options)
     expected, actual = files(tmp_path / "whole"), files(tmp_path / "parts")
     assert actual.keys() == expected.keys()
     assert [name for name in actual if actual[name] != expected[name]] == []
 
 
 @pytest.mark.nightly
-def test_ten_kills(tmp_path):
-    check(tmp_path, "numpy", steps=400, kills=10)
+def test_ten_kills(python, tmp_path):
+    check(python, tmp_path, "numpy", steps=400, kills=10)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
-def test_many_kills(device, tmp_path):
-    check(tmp_path, device, steps=4000, kills=30)
+def test_many_kills(device, python, tmp_path):
+    check(python, tmp_path, device, steps=4000, kills=30)
 
 
-def test_a_kill_while_gradients_are_added_up(tmp_path):
-    check(tmp_path, "numpy", steps=40, kills=1, accumulate=5)
-
-
-@pytest.mark.nightly
-def test_kills_while_gradients_are_added_up(tmp_path):
-    check(tmp_path, "numpy", steps=100, kills=3, accumulate=5)
+def test_a_kill_while_gradients_are_added_up(python, tmp_path):
+    check(python, tmp_path, "numpy", steps=40, kills=1, accumulate=5)
 
 
 @pytest.mark.nightly
-def test_a_kill_on_the_device(tmp_path):
-    check(tmp_path, "wgpu", steps=120, kills=2)
+def test_kills_while_gradients_are_added_up(python, tmp_path):
+    check(python, tmp_path, "numpy", steps=100, kills=3, accumulate=5)
+
+
+@pytest.mark.nightly
+def test_a_kill_on_the_device(python, tmp_path):
+    check(python, tmp_path, "wgpu", steps=120, kills=2)

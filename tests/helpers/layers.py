@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,10 +52,11 @@ class Import:
     for_types: bool
 
 
-def imports(name: str, path: Path) -> Iterator[Import]:
-    """Yields the imports of a module, at any depth."""
+@cache
+def imports(name: str, path: Path) -> Sequence[Import]:
+    """Returns the imports of a module, at any depth."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    yield from _imports(ast.parse(path.read_text(encoding="utf-8")), package, False, False)
+    return tuple(_imports(ast.parse(path.read_text(encoding="utf-8")), package, False, False))
 
 
 def _imports(node: ast.AST, package: str, in_function: bool, for_types: bool) -> Iterator[Import]:

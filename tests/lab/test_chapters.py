@@ -31,10 +31,14 @@ def test_the_order_has_all_chapters() -> None:
     assert set(ORDER) == {path.stem for path in CHAPTERS.glob("*.py")} - {"__init__"}
 
 
-def test_levels() -> None:
-    for level, piece in (("traced", "tg.tanh"), ("buf", "buf.kernel"), ("wgsl", "wgsl.kernel"), ("llvm", "llvm.func")):
-        shown = ran("levels", level=level)
-        assert piece in shown.text
+@pytest.mark.in_turns(4, 2)
+@pytest.mark.parametrize(
+    ("level", "piece"),
+    [("traced", "tg.tanh"), ("buf", "buf.kernel"), ("wgsl", "wgsl.kernel"), ("llvm", "llvm.func")],
+)
+def test_levels(level: str, piece: str) -> None:
+    shown = ran("levels", level=level)
+    assert piece in shown.text
     assert shown.losses[-1] < shown.losses[0]
     assert ran("levels", optimizer="adam").sizes["tg"] > shown.sizes["tg"]
 
@@ -86,6 +90,10 @@ def test_memory() -> None:
     assert max(plain.live) <= plain.facts.arenas["workspace"] < sum(value.bytes for value in plain.buffers)
     assert frugal.facts.arenas["workspace"] < plain.facts.arenas["workspace"]
     assert frugal.facts.dispatches > plain.facts.dispatches and not frugal.refused
+
+
+@pytest.mark.nightly
+def test_memory_that_is_not_enough() -> None:
     assert "memory_limit" in ran("memory", share=10).refused
 
 

@@ -133,9 +133,9 @@ def test_kernels_grow_with_the_shapes_of_matrices_not_with_their_number():
         )
         return len(plan) - len(forward.program.plan)
 
-    few, many = deep(2), deep(6)
+    few, many = deep(2), deep(4)
     assert of_updates(many) <= of_updates(few) + 1
-    assert of_updates(deep(6, clip_norm=1.0)) <= of_updates(many) + 2
+    assert of_updates(deep(4, clip_norm=1.0)) <= of_updates(many) + 2
     values = many.parameters()
     many.step(x=np.ones((4, 8), np.float32))
     assert all(not np.array_equal(value, values[name]) for name, value in many.parameters().items())

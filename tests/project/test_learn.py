@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -159,12 +158,12 @@ def test_each_chapter_continues_the_one_before() -> None:
     assert all(listed.index(f"({one.name})") < listed.index(f"({other.name})") for one, other in pairwise(last))
 
 
-def test_the_file_of_a_chapter_is_what_the_tests_run(tmp_path: Path) -> None:
+def test_the_file_of_a_chapter_is_what_the_tests_run(tmp_path: Path, python: str) -> None:
     for page in chapters(LEARN / "tensorgrad.md"):
         (tmp_path / "learn" / page.stem).mkdir(parents=True)
         code = [line for line in file_so_far(page).splitlines() if line and not line.startswith("# ")]
         assert code == [line for line in python_of(page).splitlines() if line and not line.startswith("# ")]
     on_post_build({"docs_dir": str(LEARN.parent), "site_dir": str(tmp_path)})
     file = tmp_path / "learn" / "backward" / FILE
-    done = subprocess.run([sys.executable, "-W", "error", file.name], cwd=file.parent, check=True, capture_output=True)
+    done = subprocess.run([python, "-W", "error", file.name], cwd=file.parent, check=True, capture_output=True)
     assert b"0.67" in done.stdout

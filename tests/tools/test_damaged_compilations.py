@@ -191,8 +191,12 @@ def test_schedules_that_leave_points_out(archetype: str, field: str, value: Any,
         compiled(device="cpu", model=MODEL, tune=1e-9)
 
 
-def test_a_table_that_is_none(tuned: Path) -> None:
-    tuned.write_text("{")
+def test_a_table_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(program_cache.VARIABLE, str(tmp_path))
+    device = find_device("cpu")
+    assert device is not None
+    table_path(device).parent.mkdir(parents=True)
+    table_path(device).write_text("{")
     with pytest.raises(ProgramError, match="is not a table of tuned schedules; delete it"):
         compiled(device="cpu", model=MODEL, tune=1e-9)
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,19 @@ def loss(model: Any, x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
 def compiled(device: tg.DeviceName = "cpu", width: int = 16, **options: Any) -> tg.Training:
     inputs = {"x": (32, 8), "y": tg.spec(32, "i32")}
     return tg.compile(Network(width), loss=loss, optimizer=tg.optim.adam(1e-2), inputs=inputs, device=device, **options)
+
+
+@cache
+def facts_of(device: tg.DeviceName) -> Facts:
+    """Returns the report of a training; tests only read it."""
+    return compiled(device).report().facts
+
+
+def jitted() -> Any:
+    """Returns a function that has been compiled for the CPU, where the test is not about a training."""
+    function = tg.jit(tg.exp, device="cpu")
+    function(np.ones(4, np.float32))
+    return function
 
 
 def batch() -> dict[str, np.ndarray]:
@@ -105,7 +119,7 @@ def test_attention_is_counted_by_its_products() -> None:
 
 
 def test_every_level_knows_the_lines_it_is_from() -> None:
-    facts = compiled("wgpu").report().facts
+    facts = facts_of("wgpu")
     assert [level.name for level in facts.levels] == ["traced", "tg", "buf", "wgsl"]
     place = hidden_line(facts)
     for level in facts.levels:
@@ -121,14 +135,14 @@ def test_every_level_knows_the_lines_it_is_from() -> None:
 
 def test_a_report_names_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "/somewhere/train.py", raising=False)
-    assert compiled().report().facts.script == "train.py"
+    assert jitted().report().facts.script == "train.py"
     monkeypatch.delattr(sys.modules["__main__"], "__file__")
-    assert compiled().report().facts.script == ""
+    assert jitted().report().facts.script == ""
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_the_text_of_a_level_is_ir(device: tg.DeviceName) -> None:
-    for level in compiled(device).report().facts.levels:
+    for level in facts_of(device).levels:
         module = parse_module(level.text, level.name)
         assert str(module) == level.text, level.name
 
@@ -162,7 +176,7 @@ def test_a_product_is_from_its_own_line() -> None:
 
 @pytest.mark.parametrize(("device", "statement"), [("cpu", "fdiv"), ("wgpu", "abs(")])
 def test_lines_of_kernels_know_the_lines_they_are_from(device: tg.DeviceName, statement: str) -> None:
-    facts = compiled(device).report().facts
+    facts = facts_of(device)
     place, count = hidden_line(facts), 0
     for kernel in facts.kernels:
         lines = kernel.code.splitlines()
@@ -222,7 +236,7 @@ def _writers(facts: Facts, value: int) -> set[bool]:
 
 
 def test_the_passes_and_what_each_changed() -> None:
-    facts = compiled("cpu").report().facts
+    facts = facts_of("cpu")
     names = [pass_.name.partition("{")[0] for pass_ in facts.passes]
     assert names[:3] == ["simplify", "outline-attention", "grad"] and names[-1] == "convert-to-llvm"
     changed = {pass_.name.partition("{")[0]: pass_.diff for pass_ in facts.passes}
@@ -232,7 +246,7 @@ def test_the_passes_and_what_each_changed() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_fusion_says_why_and_of_which_dispatches(device: tg.DeviceName) -> None:
-    facts = compiled(device).report().facts
+    facts = facts_of(device)
     (fuse,) = (one for one in facts.passes if one.decisions)
     assert fuse.name.startswith("fuse")
     numbers = range(len(facts.runs))
@@ -289,7 +303,7 @@ def test_files_may_say_anything_of_costs(rows: Any) -> None:
 
 
 def test_the_graph_has_what_dispatches_pass_on() -> None:
-    facts = compiled("wgpu").report().facts
+    facts = facts_of("wgpu")
     nodes, edges = graph_of(facts)
     assert {node.name for node in nodes if node.role == "input"} == {"x", "y"}
     assert [node.name for node in nodes if node.role == "output"] == ["loss"]
@@ -312,7 +326,7 @@ def test_a_page_needs_nothing_else(tmp_path: Path) -> None:
 def test_a_page_without_the_packages_that_draw(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(OptionError, match=r"pip install vl-convert-python"):
-        compiled().report().page()
+        jitted().report().page()
 
 
 @pytest.mark.nightly
@@ -373,7 +387,8 @@ def test_the_kernels_of_a_report_say_what_they_compute_and_cost() -> None:
     training = compiled()
     with training.profile() as profile:
         training.step(**batch())
-    facts = training.report(profile=profile).facts
+    report = training.report(profile=profile)
+    facts = report.facts
     products = [run for run in facts.runs if any(stage.kind == "contraction" for stage in run.stages)]
     (hidden,) = (run for run in products if any("tanh" in stage.ops for stage in run.stages))
     assert hidden.module == "first" and {stage.module for stage in hidden.stages} == {"first", ""}
@@ -383,7 +398,7 @@ def test_the_kernels_of_a_report_say_what_they_compute_and_cost() -> None:
     memory, arithmetic = hidden.estimate
     assert memory > 0 and arithmetic > 0
     assert facts.peaks is not None and facts.peaks.bytes_per_second > 1e8 and facts.peaks.flops_per_second > 1e8
-    assert "GFLOP/s" in str(training.report(profile=profile)) and training.report().facts.peaks is None
+    assert "GFLOP/s" in str(report) and training.report().facts.peaks is None
 
 
 @pytest.mark.nightly

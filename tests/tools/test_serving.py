@@ -29,7 +29,7 @@ def port(tmp_path: Path) -> Iterator[int]:
     (folder / "within").symlink_to(folder / "a.js")
     (folder / "circle").symlink_to(folder / "circle")
     with server(str(folder)) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        threading.Thread(target=serving.serve_forever, args=(0.01,), daemon=True).start()
         yield serving.server_port
         serving.shutdown()
 

@@ -16,6 +16,8 @@ import tensorgrad as tg
 from tensorgrad.callbacks import Callback, Checkpoints, EarlyStop
 from tensorgrad.errors import DivergenceError, GroupError, InputError
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 TOTAL = 52
 """Six batches and a half."""
 

@@ -22,6 +22,8 @@ from tensorgrad.errors import InputError, OptionError, TensorgradError, TraceErr
 from tensorgrad.train.callbacks import Checkpoints, EarlyStop
 from tensorgrad.train.run import Callback
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 untyped: Any = tg
 """The package as code without types calls it."""
 
