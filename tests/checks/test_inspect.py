@@ -172,6 +172,7 @@ def cell_of(training: tg.Training, path: str, x: np.ndarray) -> np.ndarray:
     return np.tanh(x @ parameters[f"{path}.linear.weight"] + parameters[f"{path}.linear.bias"]) + x
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_a_module_has_its_values_and_their_derivatives(device: tg.DeviceName) -> None:
     training = blocks(device)

@@ -97,6 +97,7 @@ def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
     return re.sub(rf"^{re.escape(__file__)}:\d+: ", "", text)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_a_step_of_the_past_has_the_loss_that_the_device_had(
     device: str, folder: Path, capsys: pytest.CaptureFixture[str]

@@ -212,6 +212,7 @@ def test_micro_batches_have_keys_of_their_own():
     assert drawn[0] == drawn[1] and len(set(drawn[0])) == 5
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_place_within_a_step_is_part_of_the_state(device, tmp_path):
     make = {"loss": keyed, "optimizer": tg.optim.adamw(1e-2, clip_norm=0.3), "device": device, "accumulate": MICRO}
@@ -252,6 +253,7 @@ def test_a_place_that_there_is_not_is_refused():
     assert training.accumulated == 0
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_sum_that_is_no_number_ends_with_its_step(device):
     training, other = (compiled(device=device, accumulate=2, optimizer=tg.optim.sgd(0.1)) for _ in range(2))
@@ -336,6 +338,7 @@ def test_a_memory_limit_is_for_both_programs():
 FIT: dict[str, Any] = {"steps": 8, "evaluate_every": 3}
 
 
+@pytest.mark.in_turns(4, 1)
 @pytest.mark.parametrize(("killed", "every"), [(1, None), (2, None), (4, None), (8, None), (1, 2), (5, 2)])
 def test_a_run_that_failed_goes_on_bit_for_bit(killed, every, tmp_path):
     # Epochs of five batches: checkpoints that come with them lie within steps.

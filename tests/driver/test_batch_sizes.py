@@ -36,6 +36,7 @@ def close(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> Non
         np.testing.assert_allclose(actual[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_state_goes_on(device: str) -> None:
     """Each step equals that of a training compiled for its size: parameters, moments, key, schedule and step count."""
@@ -64,6 +65,7 @@ def test_a_size_is_compiled_once(caplog: pytest.LogCaptureFixture) -> None:
     assert lines == [f"squared_error: compiled for another batch size: x ({n}, 3), y ({n}, 2)" for n in (2, 3)]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("options", [{"device": "numpy"}, {"device": "wgpu", "on_device_lost": "restart"}], ids=str)
 def test_only_the_last_sizes_are_kept(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """With what was compiled beside them; steps of forgotten sizes remain counted, and compile again."""
@@ -83,6 +85,7 @@ def test_only_the_last_sizes_are_kept(options: dict[str, Any], monkeypatch: pyte
     assert all(np.array_equal(value, plain.state_dict()[name]) for name, value in training.state_dict().items())
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_micro_batches_of_other_sizes(device: str) -> None:
     """The update is by the mean of the gradients of the micro-batches, whatever their sizes."""
@@ -161,6 +164,7 @@ def test_inputs_of_other_extents_keep_theirs() -> None:
         training.step(x=np.ones((3, 3), np.float32), **{**rest, "table": np.ones((3, 6), np.float32)})
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_fit_takes_a_smaller_last_batch(device: str) -> None:
     data = tg.data.batches(examples(10), 4, last="keep")

@@ -38,6 +38,7 @@ def same(left: Any, right: Any) -> bool:
     )
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_fresh_training_continues_bit_for_bit(device, tmp_path):
     training = trained(device=device, seed=2**40 + 7)
@@ -211,7 +212,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
         training.save_checkpoint(tmp_path / "nowhere" / "c.safetensors")
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_saved_training_is_a_checkpoint_too(device, accumulate, tmp_path):

@@ -21,6 +21,7 @@ from tensorgrad.runtime.saved import Saved
 DEVICES = ["numpy", "cpu", "wgpu"]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_handle_gives_its_own_steps_value(device):
     first, again = compiled(device=device), compiled(device=device)
@@ -48,6 +49,7 @@ def test_parameters_are_copies_in_the_order_of_the_model(device):
     assert training.parameters()["layers.0.weight"].any()
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_loaded_parameters_are_used(device):
     training, other = compiled(device=device), compiled(device=device, seed=5)
@@ -55,6 +57,7 @@ def test_loaded_parameters_are_used(device):
     assert float(training.step(**batch())) == float(other.step(**batch()))
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_attached_program_shares_the_parameters(device):
     training = compiled(device=device)
@@ -159,6 +162,7 @@ def test_threads_compile_the_same_model_at_once():
     assert losses == [expected] * 4
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_saved_program_continues_without_the_compiler(device, tmp_path):
     training, path = compiled(device=device), tmp_path / "model.safetensors"

@@ -61,7 +61,7 @@ def repeated(count: int) -> Any:
     return pytest.warns(DeviceLostWarning, match=f"snapshot {count} steps were repeated, and none is lost")
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(6, 5)
 @pytest.mark.parametrize("lost_at", [0, 1, 7, STEPS])
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_steps_go_on_with_the_same_bits(lost_at: int, accumulate: int) -> None:
@@ -100,6 +100,7 @@ def test_a_loss_is_found_when_a_result_is_read() -> None:
     assert not same(training.state_dict(), state)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("every", [1, 5])
 def test_snapshots_bound_what_is_repeated(every: int) -> None:
     losses, state = uninterrupted()
@@ -403,6 +404,7 @@ def test_a_training_is_let_go_at_once() -> None:
         gc.enable()
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_a_loaded_training_goes_on(accumulate: int, tmp_path: Path) -> None:
     losses, state = uninterrupted(accumulate=accumulate)

@@ -33,7 +33,7 @@ def losses(training: Any, numbers: Any) -> list[np.ndarray]:
     return values
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4, 2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("shard", [None, "optimizer"])
 def test_a_checkpoint_of_four_is_the_state_of_any_number(device, shard, tmp_path):

@@ -112,6 +112,7 @@ def test_captures_and_gradients_are_those_of_the_whole_batch(device, gives_part)
             close(values[name], value)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("gives_part", [True, False])
 def test_the_reference_has_the_whole_batch(gives_part):
     def use(group):

@@ -114,12 +114,14 @@ def check_interrupted(training_: Any, calls: int = 1) -> None:
     assert seen == {calls - 1, calls}
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_step_is_whole_or_has_not_been(device: tg.DeviceName) -> None:
     """Parameters, the optimizer's state, the key and the schedule agree, and the next steps give the same bits."""
     check_interrupted(training(device))
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("calls", [1, 2])
 def test_so_is_a_micro_batch(calls: int) -> None:
     check_interrupted(training("cpu", accumulate=2), calls)
@@ -129,6 +131,7 @@ def test_so_is_a_step_that_can_be_repeated_on_another_device() -> None:
     check_interrupted(training("wgpu", on_device_lost="restart", snapshot_every=2))
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_so_is_a_step_that_is_profiled(device: tg.DeviceName) -> None:
     """Its kernels run one by one: an exception between two of them takes the step back."""
@@ -147,6 +150,7 @@ def test_so_is_a_step_that_is_profiled(device: tg.DeviceName) -> None:
             assert bits(subject.state_dict()) == states[subject.step_count], at
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_so_is_a_step_that_is_rolled_back(device: tg.DeviceName) -> None:
     """An exception while a divergent step is taken back leaves the state before or after it, not a mixture."""
@@ -181,6 +185,7 @@ def test_a_state_is_loaded_wholly_or_not_at_all() -> None:
         assert bits(subject.state_dict()) in (bits(before), bits(after)), at
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_steps_of_several_threads_run_one_after_the_other(device: tg.DeviceName) -> None:
     """No update is lost: with the same batch in every step, it is as if one thread had run all."""
@@ -222,6 +227,7 @@ def test_a_constant_argument_is_written_again_after_an_exception(device: tg.Devi
         assert sums.tolist() == [3.0, 6.0], at
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_a_loaded_training_counts_as_one_with_the_step(device: tg.DeviceName, tmp_path: Any) -> None:
     saved = training(device)

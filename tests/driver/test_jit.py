@@ -219,6 +219,7 @@ class Scaled(tg.nn.Module):
         return self.norm(self.layer(x)) * self.factor
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_initialized_models_are_called_and_compiled(device: tg.DeviceName) -> None:
     model, x = Scaled(), np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)

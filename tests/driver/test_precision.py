@@ -79,7 +79,7 @@ def distance(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> 
     return (difference / sum(float(np.sum(gradient**2)) for gradient in expected.values())) ** 0.5
 
 
-@pytest.mark.in_turns(2, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("build", "peak", "moved"),
     [(partial(gpt.build, layers=2), 0.70, 0.80), (convnet.build, 0.88, 0.85)],
@@ -330,6 +330,7 @@ def test_gradients_are_added_up_over_micro_batches_too(device: tg.DeviceName) ->
     assert distance({path: before[path] - after[path] for path in before}, expected) < 1e-3
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("momentum", [0.0, 0.95])
 def test_what_optimizers_compute_of_gradients_stays(momentum: float) -> None:
     """Muon's products of gradients have neither the shape of a parameter nor that of a cotangent."""

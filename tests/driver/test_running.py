@@ -31,6 +31,7 @@ def with_metrics(model: Any, x: Any, y: Any) -> Any:
     return loss, {"loss again": loss, "bias": model.layers[1].bias, "parts": parts, "three": 3}
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_metrics_are_of_the_same_step(device):
     training, plain = compiled(loss=with_metrics, device=device), compiled(device=device)
@@ -58,6 +59,7 @@ def test_a_pair_of_losses_is_refused():
         compiled(loss=lambda model, x, y: (tg.mean(x), {"name": "text"}))
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_many_steps_are_those_one_by_one(device):
     training, other = compiled(loss=with_metrics, device=device), compiled(loss=with_metrics, device=device)
@@ -108,6 +110,7 @@ def weighted_errors(model: Any, x: Any, y: Any, mask: Any) -> Any:
     return tg.sum(tg.mean((model(x) - y) ** 2, axis=1) * mask) / tg.sum(mask)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_average_over_batches(device):
     training = compiled(device=device)
@@ -162,6 +165,7 @@ def test_evaluate_refuses():
         training.evaluate(errors, [{"x": np.ones((4, 3))}])
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_another_leading_extent(device):
     training = compiled(device=device)
@@ -227,6 +231,7 @@ class Watched(MLP):
         return x
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_captures(device):
     training, plain = compiled(model=Watched(3, 5, 2), device=device), compiled(device=device, model=Watched(3, 5, 2))
@@ -291,6 +296,7 @@ def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:
     return squared_error(model, x, y + noise)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_reset(device):
     training, fresh = (compiled(loss=noisy, device=device, seed=3) for _ in range(2))
@@ -312,6 +318,7 @@ def test_reset(device):
     assert training.step_count == 4
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_coroutines(device):
     training, other = compiled(device=device), compiled(device=device)
@@ -355,6 +362,7 @@ def test_a_coroutine_that_is_cancelled():
     assert [float(other.step(**batch())) for _ in range(2)][1] == loss
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_awaited_steps_leave_nothing_to_the_collector(device):
     training = compiled(loss=with_metrics, device=device)

@@ -36,6 +36,7 @@ def compiled(device: tg.DeviceName) -> tg.Training[tg.Tensor]:
     return tg.compile(model, loss=loss, optimizer=tg.optim.adam(1e-3), inputs={"x": (4, 3)}, device=device)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_a_training_is_shown_as_a_table(device: tg.DeviceName) -> None:
     training = compiled(device)

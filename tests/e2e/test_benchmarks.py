@@ -157,6 +157,7 @@ def test_a_cold_start_finds_nothing_that_was_compiled_elsewhere(tmp_path: Path) 
     assert sorted(tmp_path.rglob("*.*")) == files
 
 
+@pytest.mark.nightly
 def test_texts_of_kernels_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert kernel_texts.main(["sine", "--write", str(tmp_path)]) == 0
     texts = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}

@@ -21,8 +21,8 @@ def on_group(name: str, device: Any, size: int, steps: int = STEPS, **options: A
     return simulate(size, lambda group: trained(name, device, group, steps, **options), timeout=TIMEOUT)
 
 
+@pytest.mark.in_turns(13, 7)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
-@pytest.mark.in_turns(6, 1)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("shard", [None, "optimizer"])
@@ -161,7 +161,7 @@ def test_errors() -> None:
         compiled("mlp", "numpy", no_group)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize(
     ("what", "differs"),
     [

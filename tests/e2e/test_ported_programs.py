@@ -43,6 +43,7 @@ def accuracy(training: tg.Training, data: Arrays) -> float:
     return float(np.mean(np.asarray(labels) == data["y"]))
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_penalty_over_all_parameters(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any, y: Any) -> Any:
@@ -98,6 +99,7 @@ def test_tied_weights() -> None:
     assert list(network.named_parameters()) == ["0.weight"]
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_logits_of_the_labels_by_two_index_arrays(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any, y: Any) -> Any:

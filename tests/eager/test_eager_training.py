@@ -28,6 +28,7 @@ def classifier() -> Any:
     return tg.nn.Sequential(tg.nn.Linear(64, 32), tg.relu, tg.nn.Linear(32, 10))
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("place", ["numpy", "cpu"])
 def test_an_eager_loop_trains_as_the_compiled_step(place: tg.DeviceName) -> None:
     images, labels = digits()

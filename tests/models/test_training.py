@@ -27,9 +27,10 @@ def compiled(model: Any, device: tg.DeviceName) -> tg.Training:
     )
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(
     ("name", "device"),
-    [("llama", "cpu"), ("llama", "wgpu"), pytest.param("gpt2", "cpu", marks=pytest.mark.nightly)],
+    [("llama", "cpu"), ("llama", "wgpu"), ("gpt2", "cpu")],
 )
 def test_a_language_model_learns_a_text(name: str, device: tg.DeviceName, tmp_path: Path) -> None:
     model = tg.models.from_pretrained(FOLDERS[name]().write(tmp_path / "read"))

@@ -35,6 +35,7 @@ def test_a_window_and_a_bound_of_scores(queries: int, window: int) -> None:
     np.testing.assert_allclose(np.asarray(actual)[0], by_loops(q[0], k[0], v[0], window, 0.7), atol=1e-6)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("softcap", [None, 0.7])
 def test_a_window_where_attention_is_one_kernel(softcap: float | None) -> None:
     """There are enough scores that the compiler outlines attention; with a bound of scores it is composed."""

@@ -32,6 +32,7 @@ def compiled(model, optimizer=None, device: tg.DeviceName = "numpy", function=lo
     return tg.compile(model, loss=function, optimizer=optimizer, inputs={"x": (5, 3)}, device=device)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
 def test_frozen_parameters_have_no_state_and_stay(device, clip_norm):
@@ -86,6 +87,7 @@ def test_programs_keep_what_they_train():
         first.step(x=X)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_where_all_is_frozen_or_there_is_no_optimizer_steps_are_evaluations(device):
     class Counting(Net):

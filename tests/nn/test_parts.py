@@ -66,6 +66,7 @@ def test_each_part_takes_the_step_that_it_would_take_alone(device: tg.DeviceName
     assert all(not np.array_equal(after[path], before[path]) for path in after)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_parts_of_one_loss(device: tg.DeviceName) -> None:
     optimizers = {"layers.0": tg.optim.adam(1e-2), "layers.1": tg.optim.adam(1e-2)}
@@ -148,6 +149,7 @@ def test_parts_that_do_not_fit_are_refused(options: Any, error: type[Exception],
         both(**options)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_parameters_that_are_not_trained_may_be_assigned(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any, y: Any) -> Any:
@@ -212,6 +214,7 @@ def test_gradients_by_path(device: tg.DeviceName) -> None:
         tg.jit(lambda x: training.gradients(x=x))(1.0)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_trees_of_arrays_are_models(device: tg.DeviceName) -> None:
     start = {"w": np.ones((3, 2)), "rest": [np.zeros(2, np.float32), {"scale": 2.0}], "order": np.array([2, 0, 1])}

@@ -54,6 +54,7 @@ def batches(count: int) -> list[np.ndarray]:
     return list(np.random.default_rng(0).normal(size=(count, 4, 3)).astype(np.float32))
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("optimizer", [tg.optim.sgd(0.1), tg.optim.adam(0.1, clip_norm=1.0)], ids=["sgd", "clipped"])
 def test_the_next_step_reads_what_this_one_assigned(device: tg.DeviceName, optimizer: Any) -> None:
@@ -126,6 +127,7 @@ def test_attached_functions_and_captures_read_and_change_nothing(device: tg.Devi
     assert all(np.array_equal(before[name], value) for name, value in program.state_dict().items())
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_state_is_kept_with_the_parameters(device: tg.DeviceName, tmp_path: Path) -> None:
     some, program = batches(4), training(device=device, optimizer=tg.optim.adam(0.1))

@@ -9,14 +9,14 @@ from onnx_cases import Run, cases, failure, halves
 from tensorgrad.errors import TensorgradError
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
-PARTS = 8
+PARTS = 24
 """The number of parts that the cases are tested in, so that workers share them."""
 
 EXPECTED = exceptions.load()
 
 
 def part(number: int, expanded: bool | None = None) -> list[str]:
-    """Returns every eighth case; of all, or only of those that are (or are not) defined by other ops."""
+    """Returns every `PARTS`-th case; of all, or only of those that are (or are not) defined by other ops."""
     chosen = [name for name in cases() if expanded is None or ("_expanded" in name) == expanded]
     return chosen[number::PARTS]
 
@@ -39,7 +39,7 @@ def check(names: list[str], device: WebGPUDevice | None) -> None:
     assert not wrong, "\n".join(["run python tests/onnx/onnx_exceptions.py after looking at", *wrong])
 
 
-@pytest.mark.in_turns(8, 4)
+@pytest.mark.in_turns(24, 4)
 @pytest.mark.parametrize("number", range(PARTS))
 def test_reference(number: int) -> None:
     check(part(number), None)

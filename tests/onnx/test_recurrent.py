@@ -110,6 +110,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("op", CELLS)
 def test_options(op: str, direction: str) -> None:

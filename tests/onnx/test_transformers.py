@@ -36,7 +36,7 @@ def test_parameters(name: str) -> None:
     assert parameters == {weight.replace("onnx::", "onnx__") for weight in trained}
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", MODELS)
 def test_training(name: str, device: Any) -> None:

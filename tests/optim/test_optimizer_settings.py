@@ -26,6 +26,7 @@ CHANGES = [
 ITS_OWN = {"learning_rate": "lr"}
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize(("name", "options", "changes"), CHANGES)
 def test_changed_settings_are_those_of_pytorch(name, options, changes, device):
@@ -61,6 +62,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize("clip_norm", [None, 1.5])
 def test_groups_are_those_of_pytorch(device, clip_norm):

@@ -69,6 +69,7 @@ def test_one_s_own_takes_the_dispatches_of_the_built_in_one(layers, options):
         assert counts(of_ones_own.program) == counts(of_library.program)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_lion_by_hand_is_lion(device):
     schedule = optim.schedules.linear(1e-2, 20, warmup=3)

@@ -136,6 +136,7 @@ def label(value: SSAValue) -> str:
     return value.owner.arena.owner.label.data
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("row_bytes", [1 << 27, 4096])
 def test_buffers_are_packed_at_every_level(row_bytes):
     context = Context()

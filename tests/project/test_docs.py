@@ -54,6 +54,13 @@ BLOCK = re.compile(r"^(?P<above>[^\n]*)\n\s*^```(?P<language>\w+)\n(?P<code>.*?)
 FILE = re.compile(r"(?://|#) (\w+\.(?:mlir|py))\n")
 
 
+NIGHTLY = {
+    "docs/how-to/memory.md": "compiles ten programs; of limits, targets, half floats and tuning there are tests each",
+    "docs/how-to/from-pytorch.md": "imports PyTorch and exports its modules, as tests/importers does",
+}
+"""Pages whose Python takes too long for every change, and what else runs what they show."""
+
+
 @dataclass(frozen=True)
 class Block:
     """A fenced block of a page."""
@@ -166,7 +173,16 @@ def test_commands(
             outputs.append(written.read_text(encoding="utf-8") if written else output.out)
 
 
-@pytest.mark.parametrize("page", [marked(page) for page in (ROOT / "README.md", *PAGES) if python_of(page)], ids=named)
+def with_python(page: Path) -> Any:
+    """Returns a page whose Python runs as a test parameter."""
+    marks = [pytest.mark.nightly] if named(page) in NIGHTLY else []
+    return pytest.param(*marked(page).values, marks=[*marked(page).marks, *marks])
+
+
+PROGRAMS_OF_PAGES = [with_python(page) for page in (ROOT / "README.md", *PAGES) if python_of(page)]
+
+
+@pytest.mark.parametrize("page", PROGRAMS_OF_PAGES, ids=named)
 def test_python(page: Path, tmp_path: Path, python: str) -> None:
     """Runs in a separate process and folder, from a file, since traced functions are located by their source."""
     write_files(page, tmp_path)

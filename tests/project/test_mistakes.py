@@ -152,6 +152,7 @@ def test_other_libraries_methods_are_named() -> None:
         untyped.ones(()).sofmax()
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_results_are_copied_as_their_numbers(device: tg.DeviceName) -> None:
     value = compiled(device=device).step(**batch())

@@ -81,7 +81,7 @@ def outcome(program: Path, *arguments: str, given: str = "", folder: Path) -> tu
     )
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_command_ends_as_its_script(name: str, folders: tuple[Path, Path], tmp_path: Path) -> None:
     scripts, clients = folders
@@ -157,6 +157,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 """
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("passes", ["inference-pipeline", "inference-pipeline -t wgsl", "grad", "unknown"])
 def test_tg_opt_prints_what_it_prints(passes: str, folders: tuple[Path, Path], tmp_path: Path) -> None:
     own, itself = (

@@ -124,6 +124,7 @@ def double(device: WebGPUDevice) -> tuple[Command, wgpu.GPUBuffer]:
     return Command(pipeline, group, (1, 1, 1)), buffer
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.usefixtures("encoder")
 def test_a_recording_keeps_what_it_uses(device: WebGPUDevice) -> None:
     command, buffer = double(device)

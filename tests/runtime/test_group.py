@@ -58,6 +58,7 @@ CASES = [
 ]
 
 
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize(("size", "dtype", "reduction"), CASES, ids=lambda parameter: str(parameter))
 def test_all_reduce_is_the_loop_over_ranks(size: int, dtype: np.dtype[Any], reduction: str) -> None:
     for count in COUNTS:
@@ -69,6 +70,7 @@ def test_all_reduce_is_the_loop_over_ranks(size: int, dtype: np.dtype[Any], redu
         assert all(result.dtype == dtype and result.shape == (count,) for result in results)
 
 
+@pytest.mark.in_turns(5, 2)
 @pytest.mark.parametrize(("size", "dtype", "reduction"), CASES, ids=lambda parameter: str(parameter))
 def test_reduce_scatter_gives_each_rank_its_part(size: int, dtype: np.dtype[Any], reduction: str) -> None:
     terms = arrays(size, size * 12, dtype)

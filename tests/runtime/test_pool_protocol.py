@@ -187,6 +187,7 @@ def _pool(system: System) -> str:
     return edited(text, f"icmp ugt i64 %longer, {SPINS}", "icmp ugt i64 %longer, 0")
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("run", [GROWING, SHRINKING, THREE, LATE, STEP, IDLE, WOKEN], ids=repr)
 @pytest.mark.parametrize("system", [POSIX, WINDOWS], ids=["posix", "windows"])
 def test_the_protocol_holds_in_any_order(run: Run, system: System) -> None:

@@ -108,6 +108,7 @@ def test_a_file_that_cannot_be_written_is_named_as_the_user_does(
     assert caught.value.filename == "missing/training.tg"
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("command", ["devices", "inspect", "run", "bench", "cache"])
 def test_tables_fit_narrow_consoles(
     command: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

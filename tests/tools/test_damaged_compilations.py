@@ -148,7 +148,7 @@ Damage: TypeAlias = Callable[[Path, int, pytest.MonkeyPatch], None]
 DAMAGE: tuple[Damage, ...] = (damage_tuned, damage_cache, damage_targets, damage_lower_ir, damage_inputs_of_tests)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(5, 3)
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_damage_ends_in_one_error(damage: Damage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bounded():
@@ -173,6 +173,7 @@ def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return table_path(device)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(
     ("archetype", "field", "value", "message"),
     [
@@ -201,6 +202,7 @@ def test_a_table_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         compiled(device="cpu", model=MODEL, tune=1e-9)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(
     "change",
     [

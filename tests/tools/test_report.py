@@ -73,6 +73,7 @@ def hidden_line(facts: Facts) -> tuple[int, int]:
     return number, next(at for at, line in enumerate(lines, 1) if "# the line of the hidden layer" in line)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", ["cpu", "wgpu", "numpy"])
 def test_what_a_report_says_is_what_was_compiled(device: tg.DeviceName) -> None:
     training = compiled(device)
@@ -140,6 +141,7 @@ def test_a_report_names_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jitted().report().facts.script == ""
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_the_text_of_a_level_is_ir(device: tg.DeviceName) -> None:
     for level in facts_of(device).levels:
@@ -244,6 +246,7 @@ def test_the_passes_and_what_each_changed() -> None:
     assert [level.name for level in facts.levels] == ["traced", "tg", "buf", "cpu", "llvm"]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_fusion_says_why_and_of_which_dispatches(device: tg.DeviceName) -> None:
     facts = facts_of(device)
@@ -348,6 +351,7 @@ def test_functions_have_reports_too() -> None:
     assert attached.report(beside=function).beside is not None
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_profiled_steps_are_steps(device: tg.DeviceName, tmp_path: Path) -> None:
     training, other = compiled(device), compiled(device)

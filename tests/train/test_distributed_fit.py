@@ -58,7 +58,7 @@ def run(group: Any, folder: Any = None, training: Any = None, **options: Any) ->
     return tg.fit(training, source, **{**settings, **options}), training
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4, 1)
 @pytest.mark.parametrize(("device", "size"), [("numpy", 1), ("numpy", 2), ("numpy", 4), ("cpu", 2)])
 def test_a_group_fits_as_one_process_does(device, size, tmp_path):
     alone, _ = run(None, tmp_path / "alone", device=device)
@@ -174,6 +174,7 @@ class StoppingAtStep(Stopping):
             run.stop("a step was reached")
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(
     ("what", "differs"),
     [
@@ -243,6 +244,7 @@ def test_an_interruption_of_one_process_ends_all():
     assert endings[0] == endings[1] and endings[0][1:] == ("interrupted", 0)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("on_nan", ["stop", "raise"])
 def test_divergence_ends_all_at_the_same_step(on_nan, tmp_path):
     broken = arrays()

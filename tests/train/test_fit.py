@@ -88,6 +88,7 @@ class StopAt(Callback):
             raise RuntimeError("killed")
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_it_is_the_plain_loop(device):
     fitted_training, looped = training(device=device), training(device=device)
@@ -103,6 +104,7 @@ def test_it_is_the_plain_loop(device):
     assert report.checkpoint is None and "23 steps, all steps done" in str(report)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("prefetch", [0, 1, 7])
 def test_prefetching_changes_nothing(prefetch):
     source = data()
@@ -120,6 +122,7 @@ def test_epochs():
     assert once.losses.tolist() == report.losses[:5].tolist()
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_losses_are_read_seldom(device, monkeypatch):
     reads: list[int] = []
@@ -139,7 +142,7 @@ def test_losses_are_read_seldom(device, monkeypatch):
     assert len(reads) <= 64 // 16
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(11, 4)
 @pytest.mark.parametrize("every", [None, 1, 5])
 @pytest.mark.parametrize("killed", [1, 4, 5, 6, 10, 14, 22, 23])
 def test_a_run_that_failed_goes_on_bit_for_bit(killed, every, tmp_path):
@@ -334,7 +337,7 @@ REFUSED_RESUMES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", REFUSED_RESUMES)
 def test_a_run_goes_on_as_itself_alone(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -135,6 +135,7 @@ def without_aux(x: Any) -> Any:
     return with_aux(x)[0]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", [None, "numpy", "cpu"])
 def test_aux_is_returned_beside_the_derivative(device: tg.DeviceName | None) -> None:
     def run(function: Any) -> Any:
