@@ -111,10 +111,10 @@ def write_files(page: Path, folder: Path) -> None:
             (folder / name[1]).write_text(block.code, encoding="utf-8")
 
 
-def marked(page: Path) -> Any:
+def marked(page: Path, *marks: pytest.MarkDecorator) -> Any:
     """Returns a page as a test parameter; pages that export need the browser runtime, which `make test-web` builds."""
     exports = any("export web" in line for line in commands(page)) or "export_web(" in python_of(page)
-    return pytest.param(page, marks=[pytest.mark.web] if exports else [])
+    return pytest.param(page, marks=[*marks, *([pytest.mark.web] if exports else [])])
 
 
 def named(page: Path) -> str:
@@ -173,16 +173,15 @@ def test_commands(
             outputs.append(written.read_text(encoding="utf-8") if written else output.out)
 
 
-def with_python(page: Path) -> Any:
-    """Returns a page whose Python runs as a test parameter."""
-    marks = [pytest.mark.nightly] if named(page) in NIGHTLY else []
-    return pytest.param(*marked(page).values, marks=[*marked(page).marks, *marks])
-
-
-PROGRAMS_OF_PAGES = [with_python(page) for page in (ROOT / "README.md", *PAGES) if python_of(page)]
-
-
-@pytest.mark.parametrize("page", PROGRAMS_OF_PAGES, ids=named)
+@pytest.mark.parametrize(
+    "page",
+    [
+        marked(page, *([pytest.mark.nightly] if named(page) in NIGHTLY else []))
+        for page in (ROOT / "README.md", *PAGES)
+        if python_of(page)
+    ],
+    ids=named,
+)
 def test_python(page: Path, tmp_path: Path, python: str) -> None:
     """Runs in a separate process and folder, from a file, since traced functions are located by their source."""
     write_files(page, tmp_path)
