@@ -1,9 +1,9 @@
 // RUN: %bin/tg-opt %s -p inference-pipeline -t wgsl | filecheck %s --check-prefix NAGA
-// RUN: %bin/tg-opt %s -p 'inference-pipeline{target="{\"f16\": true}"}' -t 'wgsl{dialect=standard}' | filecheck %s --check-prefix STANDARD
-// RUN: not %bin/tg-opt %s -t wgsl{dialect=metal} 2>&1 | filecheck %s --check-prefix ERROR
+// RUN: tg-opt %s -p 'inference-pipeline{target="{\"f16\": true}"}' -t 'wgsl{dialect=standard}' | filecheck %s --check-prefix STANDARD
+// RUN: not tg-opt %s -t wgsl{dialect=metal} 2>&1 | filecheck %s --check-prefix ERROR
 
 // Only `wgsl.kernel` ops are printed: a module without any is an error, not an empty file.
-// RUN: not %bin/tg-opt %s -t wgsl 2>&1 | filecheck %s --check-prefix EARLY
+// RUN: not tg-opt %s -t wgsl 2>&1 | filecheck %s --check-prefix EARLY
 // EARLY: tg-opt: error: the target wgsl prints wgsl.kernel ops and the module has none: lower it first
 
 // NAGA-NOT: enable
