@@ -52,8 +52,9 @@ def preload() -> None:
     """Does once in this process what each of its forks would do again."""
     import_module("tensorgrad.checks.numerics")  # for --verify-numerics-each
     # xDSL asks three times for plugins, and each time the metadata of all installed packages is read.
-    vars(metadata)["entry_points"] = cache(metadata.entry_points)
-    metadata.entry_points(group="xdsl.universe")
+    plugins: Any = metadata
+    plugins.entry_points = cache(metadata.entry_points)
+    plugins.entry_points(group="xdsl.universe")
 
 
 def main() -> None:
