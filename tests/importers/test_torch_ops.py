@@ -11,13 +11,7 @@ BOUND = 5e-8
 """In f64, relative to the largest element; some of PyTorch's kernels have f32 constants, such as hardsigmoid's 1/6."""
 
 
-SLOW = ("contractions", "recurrent")
-"""Families whose export takes PyTorch long; their commonest rules are used by the modules of `test_from_torch`."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.nightly] if name in SLOW else []) for name in FAMILIES]
-)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_computes_what_pytorch_does(name: str) -> None:
     torch.manual_seed(0)
     module, inputs = FAMILIES[name]().family()

@@ -101,6 +101,7 @@ def test_nan_propagates(reduction: str) -> None:
     terms = [np.array(values, np.float32) for values in ([np.nan, 1, 2], [0, np.nan, 3], [5, 5, 5])]
     for result in simulate(3, lambda group: group.all_reduce(terms[group.rank], reduction), WAIT):
         assert np.isnan(result).tolist() == [True, True, False]
+        assert result[2] == {"max": 5, "min": 2}[reduction]
 
 
 def test_an_array_may_be_its_own_result() -> None:
