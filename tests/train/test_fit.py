@@ -104,7 +104,7 @@ def test_it_is_the_plain_loop(device):
     assert report.checkpoint is None and "23 steps, all steps done" in str(report)
 
 
-@pytest.mark.in_turns(2, 1)
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("prefetch", [0, 1, 7])
 def test_prefetching_changes_nothing(prefetch):
     source = data()
