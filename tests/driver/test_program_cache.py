@@ -190,7 +190,9 @@ def losses(training: tg.Training) -> list[str]:
     return [float(training.step(**batch(seed))).hex() for seed in range(3)]
 
 
-def test_another_process_runs_no_pass(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.in_turns(2)
+@pytest.mark.parametrize("count", [1, 2])
+def test_another_process_runs_no_pass(count: int, folder: Path, tmp_path: Path) -> None:
     """With any hash seed and folder; two concurrent starts don't disturb each other."""
 
     def start(seed: int) -> subprocess.Popen[str]:
@@ -205,8 +207,8 @@ def test_another_process_runs_no_pass(folder: Path, tmp_path: Path) -> None:
         assert process.returncode == 0
         return json.loads(output)
 
-    first, second = map(result, [start(1), start(2)])
-    assert first["passes"] > 0 and first["found"] == second["found"]
+    first, *others = map(result, [start(seed + 1) for seed in range(count)])
+    assert first["passes"] > 0 and all(other["found"] == first["found"] for other in others)
     assert len(list(folder.iterdir())) == 5, (
         "two for the training, and the attached function's, the gradients', the jit's"
     )
