@@ -11,11 +11,10 @@ import numpy as np
 import tint
 from case import Case
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
-from harness import GRADIENT, Names, NumpyArray, apply, assert_same, reference, traced
+from harness import GRADIENT, Names, NumpyArray, assert_same, lower, reference, traced
 from xdsl.dialects.builtin import ModuleOp
 
 from tensorgrad.passes.codegen.build_program import build_program
-from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.grad import value_and_grad
@@ -37,14 +36,15 @@ def programs(cases: Sequence[Case]) -> dict[str, list[Case]]:
     }
 
 
-def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
+def on_device(
+    device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray], each: bool = True
+) -> list[NumpyArray]:
     """Returns the results of a `tg` module, in order; Tint validates its kernels in standard WGSL too.
 
-    Integers of 64 bits are none of the standard's.
+    Integers of 64 bits are none of the standard's. The module is checked after `each` pass, or else after each level.
     """
     target, names = device.target, Names(module)
-    for pass_ in inference_passes(target):
-        apply(pass_, module)
+    lower(module, target, each)
     program = build_program(module, target)
     if program.target is not None and not program.target.int64:
         tint.check(build_program(module, replace(target, shader_dialect="standard")))

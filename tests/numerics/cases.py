@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +42,15 @@ SMOOTH: tuple[Case, ...] = tuple(case for case in CASES if case.derivative)
 """The cases whose derivatives are checked."""
 
 
+COVERING_FILE = Path(__file__).with_name("covering.txt")
+
+
+def covering() -> list[Case]:
+    """Returns the cases that take every branch of the passes down to each device, which covering.py has chosen."""
+    by_id = {case.id: case for case in CASES}
+    return [by_id[name] for name in COVERING_FILE.read_text(encoding="utf-8").split()]
+
+
 def spread(cases: Sequence[Case], each: int, turn: int = 0) -> list[Case]:
     """Returns every `each`-th case of each op, from the one numbered `turn` on."""
     by_op: dict[type, list[Case]] = {}
@@ -51,9 +61,14 @@ def spread(cases: Sequence[Case], each: int, turn: int = 0) -> list[Case]:
 
 def by_turns(cases: Sequence[Case], each: int, turn: int = 0) -> list[object]:
     """Returns the cases as test parameters; all but those of `spread` are nightly."""
-    chosen = {case.id for case in spread(cases, each, turn)}
+    return chosen(cases, spread(cases, each, turn))
+
+
+def chosen(cases: Sequence[Case], some: Sequence[Case]) -> list[object]:
+    """Returns the cases as test parameters; all but `some` are nightly."""
+    ids = {case.id for case in some}
     marks = {False: [pytest.mark.nightly], True: []}
-    return [pytest.param(case, id=case.id, marks=marks[case.id in chosen]) for case in cases]
+    return [pytest.param(case, id=case.id, marks=marks[case.id in ids]) for case in cases]
 
 
 WIDE = frozenset({np.dtype(np.float16), np.dtype(np.float64)})

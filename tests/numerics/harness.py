@@ -24,11 +24,12 @@ from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.buffers.schedule import SchedulePass
 from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
 from tensorgrad.passes.codegen.build_program import build_program
-from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.passes.pipelines import Phase, inference_passes, start_of
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.simplify import SimplifyPass
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
+from tensorgrad.runtime.target import Target
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.tracer import trace
 
@@ -57,8 +58,8 @@ GRADIENT = 2e-5
 
 def traced(function: Function, inputs: Sequence[NumpyArray]) -> ModuleOp:
     """Returns the module of a function traced on the shapes and dtypes of `inputs`."""
-    module = trace(function, *specs(inputs))
-    check_module(module)
+    module = trace(function, *specs(inputs))  # which verifies it
+    check_places(module)
     return module
 
 
@@ -70,18 +71,32 @@ def specs(inputs: Sequence[NumpyArray]) -> list[Spec]:
 def check_module(module: ModuleOp) -> None:
     """Verifies a module, including dominance and locations, which xDSL's verifier doesn't check."""
     module.verify()
+    check_places(module)
+
+
+def check_places(module: ModuleOp) -> None:
+    """Verifies what xDSL's verifier doesn't: that definitions dominate uses, and that each op has a location."""
     verify_dominance(module)
     for op in module.walk():
         assert not isinstance(op.location, UnknownLoc), f"{op.name} has no location"
 
 
-def apply(pass_: ModulePass, module: ModuleOp) -> None:
-    """Applies a pass in place, and checks the resulting module; memory plans are certified."""
+def apply(pass_: ModulePass, module: ModuleOp, check: bool = True) -> None:
+    """Applies a pass in place, and checks the resulting module unless told not to; memory plans are certified."""
     before = module.clone() if isinstance(pass_, PlanMemoryPass) else None
     pass_.apply(Context(), module)
-    check_module(module)
+    if check:
+        check_module(module)
     if before is not None:
         certify_plan(before, module)
+
+
+def lower(module: ModuleOp, target: Target, each: bool = True) -> None:
+    """Applies the passes down to kernels of a target; checks the module after `each` pass, or else after each level."""
+    passes = inference_passes(target)
+    ends = {start_of(Phase.BUFFERS, passes), start_of(Phase.DEVICE, passes), len(passes)}
+    for number, pass_ in enumerate(passes, 1):
+        apply(pass_, module, each or number in ends)
 
 
 def with_gradient(module: ModuleOp, wrt: Sequence[int]) -> ModuleOp:
@@ -102,11 +117,13 @@ def scalar_function(module: ModuleOp) -> Callable[..., float]:
     return lambda *inputs: float(executor.call(inputs)[0])
 
 
-def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
-    """Runs a `tg` module as native code twice, checks that the bits are equal, and returns the results in order."""
+def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray], each: bool = True) -> list[NumpyArray]:
+    """Runs a `tg` module as native code twice, checks that the bits are equal, and returns the results in order.
+
+    The module is checked after `each` pass, or else after each level.
+    """
     device, names = CpuDevice(), Names(module)
-    for pass_ in inference_passes(device.target):
-        apply(pass_, module)
+    lower(module, device.target, each)
     executable = CpuExecutable(build_program(module, device.target), device)
     arguments = dict(zip(names.arguments, inputs, strict=True))
     first, second = (

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 import pytest
 from case import Case
-from cases import CASES, by_turns
+from cases import CASES, by_turns, chosen, covering
 from harness import assert_same, levels, reference, traced
 
 from tensorgrad.dialects import tg
@@ -41,7 +41,7 @@ def test_value(case: Case) -> None:
     assert_same(result, expected, case.rtol, "tg")
 
 
-@pytest.mark.parametrize("case", by_turns(CASES, 8))
+@pytest.mark.parametrize("case", chosen(CASES, covering()))
 def test_levels(case: Case) -> None:
     expected = case.value()
     for level, results in levels(traced(case.function, case.inputs), case.inputs):
