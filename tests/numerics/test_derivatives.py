@@ -1,4 +1,8 @@
-"""Every derivative, in the middle of a graph, compared with central differences of the reference in f64."""
+"""Every derivative, in the middle of a graph, compared with central differences of the reference in f64.
+
+What only this would catch: a wrong rule, in a case of its own. How derivatives are lowered is nearly the rules of their
+ops, so that is checked for a third of the ops; test_families has the others on devices.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,8 @@ from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE, RULES
 TOLERANCE = 1e-8
 """Of central differences with extrapolation in f64, relative to the largest element."""
 
-LOWERED = {case.id for case in spread(SMOOTH, 12)}
-"""The cases whose derivatives are lowered for every change; `make nightly` lowers the others."""
+LOWERED = {case.id for case in spread(SMOOTH, len(SMOOTH))[2::3]}
+"""The cases whose first derivatives are lowered for every change; `make nightly` lowers the others."""
 
 by_id = pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.id)
 
@@ -39,8 +43,9 @@ def check(
     Returns:
         The slopes in the directions of each argument.
     """
-    value = scalar_function(traced(function, inputs))
-    module = with_gradient(traced(function, inputs), wrt)
+    module = traced(function, inputs)
+    value = scalar_function(module.clone())
+    with_gradient(module, wrt)
     results = list(levels(module, inputs)) if lowered else [("tg", reference(module, inputs))]
     outputs = results[0][1]
     assert float(outputs[0]) == pytest.approx(value(*inputs), rel=1e-12, abs=1e-12)
@@ -87,13 +92,13 @@ def test_first_order(case: Case) -> None:
     check_first_order(case, case.id in LOWERED)
 
 
-@pytest.mark.parametrize("case", by_turns(SMOOTH, 12))
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 24))
 def test_second_order(case: Case) -> None:
-    check_second_order(case, case.id in LOWERED)
+    check_second_order(case, lowered=False)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("case", [case for case in SMOOTH if case.id not in LOWERED], ids=lambda case: case.id)
+@by_id
 def test_every_level(case: Case) -> None:
     check_first_order(case, lowered=True)
     check_second_order(case, lowered=True)
