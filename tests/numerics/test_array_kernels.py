@@ -51,6 +51,7 @@ def test_sorts(device: WebGPUDevice, target: Target) -> None:
     exactly(device, target, lambda x: tg.sort(x, 0), RANDOM.integers(0, 2**32, (70, 3)).astype(np.uint32))
 
 
+@pytest.mark.in_turns(2)
 @on_both
 def test_sorted_scatters_add_as_the_reference_does(device: WebGPUDevice, target: Target) -> None:
     updates, indices = RANDOM.normal(size=(500, 4)).astype(np.float32), RANDOM.integers(0, 300, 500).astype(np.int32)
@@ -61,6 +62,7 @@ def test_sorted_scatters_add_as_the_reference_does(device: WebGPUDevice, target:
     exactly(device, target, gradient, updates, indices)
 
 
+@pytest.mark.in_turns(2, 1)
 @on_both
 def test_joins(device: WebGPUDevice, target: Target) -> None:
     x, y = RANDOM.normal(size=(3, 40)).astype(np.float32), RANDOM.normal(size=(3, 7)).astype(np.float32)
@@ -68,6 +70,7 @@ def test_joins(device: WebGPUDevice, target: Target) -> None:
     exactly(device, target, lambda x: (tg.roll(x, 5, 1), tg.pad(x, 2, "reflect"), x.at[1:, ::3].set(2.0)), x)
 
 
+@pytest.mark.in_turns(2)
 @on_both
 def test_an_embedding_table_learns(device: WebGPUDevice, target: Target) -> None:
     """The gradient is computed by sorting, and the update is in the same kernel."""

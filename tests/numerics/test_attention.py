@@ -92,7 +92,7 @@ def test_every_form_is_found(form: Form) -> None:
     assert parameters(parameters_of(call), form.found) == form.found
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("form", forms(5, 9), ids=lambda form: form.name)
 def test_nothing_changes_on_tensors(form: Form) -> None:
     """The body of a call computes what it replaces; derivatives agree up to rounding, in f64."""
@@ -131,7 +131,7 @@ def test_a_discarded_row_of_nan_spoils_no_gradient() -> None:
             assert_as_zeros(on_buffers(module, inputs, names), 5, 9, 1e-5)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize("form", ALL, ids=IDS)
 def test_buffers(form: Form) -> None:
     module, inputs = loss_of(form, form.inputs)
@@ -181,6 +181,7 @@ def test_how_wide_a_head_pays(keys: int, widest: int, widest_causal: int) -> Non
             assert pays(attention) == (width <= most)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("name", ["causal", "padded-causal", "biased", "grouped"])
 def test_derivatives_are_slopes(name: str) -> None:
     """`tg.grad` outlines too; first and second derivatives, against central differences in f64."""
@@ -280,20 +281,21 @@ def test_device(device: WebGPUDevice, pair: str) -> None:
     assert_close(*device_results(device, form, target), 2e-5)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", discarding(33, 37)[:-1], ids=lambda form: form.name)
 def test_discarded_rows_on_the_device(device: WebGPUDevice, form: Form) -> None:
     results, _ = device_results(device, form, SOFTWARE)
     assert_as_zeros(results, 33, 37, 2e-5)
 
 
-@pytest.mark.parametrize("features", [1, pytest.param(128, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("features", [1, 128])
 def test_features_on_the_device(device: WebGPUDevice, features: int) -> None:
     (form,) = [form for form in forms(40, 32, features) if form.name == "filled"]
     assert_close(*device_results(device, form, SOFTWARE), 5e-5)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["padded-causal", "grouped"])
 def test_long_rows_on_the_device(device: WebGPUDevice, name: str) -> None:
     """With two columns per lane, both cut off at the edge."""
@@ -312,6 +314,7 @@ EXTREMES = [
 ]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("form", EXTREMES, ids=lambda form: form.name)
 def test_extremes_on_the_device(device: WebGPUDevice, form: Form, target: Target) -> None:
@@ -345,7 +348,7 @@ def in_loops(x: tg.Tensor) -> tg.Tensor:
     return causal(turned, x, turned) + tg.sum(stack, 0)
 
 
-@pytest.mark.parametrize("order", [0, pytest.param(1, marks=pytest.mark.nightly), 2])
+@pytest.mark.parametrize("order", [*(pytest.param(order, marks=pytest.mark.nightly) for order in (0, 1)), 2])
 def test_in_loops_and_branches(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same values and derivatives in numpy as composed attention, and on a device."""
     function = in_loops
@@ -366,6 +369,7 @@ def test_in_loops_and_branches(order: int, monkeypatch: pytest.MonkeyPatch) -> N
         assert "buf.repeat" in jitted.module("buf")
 
 
+@pytest.mark.nightly
 def test_in_loops_without_bindings_enough() -> None:
     """The derivative binds nine buffers in a loop, so with eight bindings only it is composed."""
 

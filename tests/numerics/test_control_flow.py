@@ -189,7 +189,7 @@ def module_of(name: str) -> tuple[ModuleOp, list[NumpyArray]]:
     return module, inputs
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @by_name
 def test_levels(name: str) -> None:
     module, inputs = module_of(name)
@@ -199,7 +199,7 @@ def test_levels(name: str) -> None:
             assert_same(result, correct, 1e-5, level)
 
 
-@pytest.mark.in_turns(2, 1)
+@pytest.mark.in_turns(4, 1)
 @by_name
 def test_a_plan_is_certified(name: str) -> None:
     certify_plan(*planned(name)[:2])
@@ -276,7 +276,7 @@ def compiled(module: ModuleOp, device: WebGPUDevice) -> Program:
     return build_program(module, device.target)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(5)
 @by_name
 def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
     module, inputs = module_of(name)
@@ -292,7 +292,7 @@ def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
             assert_same(outputs[key.split("/", 1)[1] if "gradient" not in key else key].numpy(), correct, 2e-5, key)
 
 
-@pytest.mark.in_turns(3, 1)
+@pytest.mark.in_turns(5, 1)
 @by_name
 def test_as_native_code(name: str) -> None:
     module, inputs = module_of(name)

@@ -37,6 +37,7 @@ SETTINGS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.in_turns(3)
 @on_targets
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: f"{setting[0]} by {setting[1]}".replace(" ", ""))
 def test_convolutions_are_contractions(device: WebGPUDevice, target: Target, setting: Any) -> None:
@@ -71,6 +72,7 @@ def test_an_epilogue_runs_in_the_phases(device: WebGPUDevice, target: Target) ->
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.in_turns(2)
 @on_targets
 @pytest.mark.parametrize("groups", [2, 6])
 def test_groups_run_as_threads(device: WebGPUDevice, target: Target, groups: int) -> None:
@@ -80,6 +82,7 @@ def test_groups_run_as_threads(device: WebGPUDevice, target: Target, groups: int
         np.testing.assert_allclose(result, correct, rtol=2e-5, atol=2e-5 * float(np.abs(correct).max()))
 
 
+@pytest.mark.in_turns(4, 1)
 @on_targets
 @pytest.mark.parametrize(("channels", "outputs"), [(5, 9), (24, 2)])
 def test_transposed_convolutions(device: WebGPUDevice, target: Target, channels: int, outputs: int) -> None:
@@ -88,6 +91,7 @@ def test_transposed_convolutions(device: WebGPUDevice, target: Target, channels:
     check(device, function, inputs, target, "contraction", 5e-5)
 
 
+@pytest.mark.in_turns(3, 1)
 @on_targets
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_pooling(device: WebGPUDevice, target: Target, stride: int) -> None:
@@ -107,6 +111,7 @@ def test_pooling_side_by_side_copies_nothing(device: WebGPUDevice, target: Targe
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.in_turns(4)
 @on_targets
 @pytest.mark.parametrize("method", ["nearest", "bilinear"])
 def test_resizing(device: WebGPUDevice, target: Target, method: str) -> None:

@@ -65,7 +65,7 @@ def rows(extent: int) -> NumpyArray:
     return np.ones((2, extent), np.float32)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("row", range(len(FORWARD)))
 def test_values_move_a_few_times_the_input(kind: str, row: int) -> None:
@@ -75,7 +75,7 @@ def test_values_move_a_few_times_the_input(kind: str, row: int) -> None:
     assert cost[1] <= bytes_moved
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("row", range(len(FORWARD)))
 def test_gradients_move_no_more_for_longer_rows(kind: str, row: int) -> None:
@@ -135,7 +135,7 @@ def swinging(extent: int) -> NumpyArray:
     return factors
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize("extent", [8, 33, 64, 65, 200, 1100, 5000])
 def test_products_are_multiplied_in_order(extent: int, device: tg.DeviceName) -> None:

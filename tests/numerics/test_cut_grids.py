@@ -123,6 +123,7 @@ def compiled(model: type[tg.nn.Module], device: tg.DeviceName, **options: Any) -
     return tg.compile(model(), loss=loss, optimizer=tg.optim.adam(1e-2), inputs=batch, device=device, seed=3, **options)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_training_step_runs_in_windows(
     device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch, model: type[tg.nn.Module]

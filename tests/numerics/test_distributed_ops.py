@@ -89,7 +89,7 @@ def ways_of(case: Case) -> list[tuple[int, int]]:
     return list(divided(mid_graph_inputs(case) if case.derivative else inputs_of(case)))
 
 
-@pytest.mark.parametrize("case", by_turns(WHOLE, 10, 2))
+@pytest.mark.parametrize("case", by_turns(WHOLE, 30, 2))
 def test_a_case(case: Case) -> None:
     """One size and axis per case, in rotation; `make nightly` runs all."""
     ways = ways_of(case)

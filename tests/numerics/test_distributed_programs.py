@@ -20,7 +20,7 @@ from tensorgrad.passes.tensors.distribute import DistributePass
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.group.simulated import simulate
 
-CHANGE, NIGHTLY = 10, 2000
+CHANGE, NIGHTLY = 5, 2000
 """The number of programs for every change, and for `make nightly`."""
 
 FEWEST_DIVIDED = 0.4

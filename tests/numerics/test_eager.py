@@ -21,7 +21,7 @@ from tensorgrad.transforms.grad import value_and_grad
 SMOOTH = [case for case in CASES if case.derivative and not case.refused]
 SMOOTH_ON_DEVICE = [case for case in ON_DEVICE if case.derivative and not case.refused]
 VALUES = [case for case in CASES if case.inputs and not case.refused]
-GROUP = 40
+GROUP = 16
 """The number of cases that are recorded before a value is read, so that one program computes them all."""
 
 
@@ -59,7 +59,7 @@ def expected_of(case: Case, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
     return reference(traced(value_and_grad(mid_graph(case.function), tuple(float_positions(wide))), wide), wide)
 
 
-@pytest.mark.parametrize("case", by_turns(VALUES, 10))
+@pytest.mark.parametrize("case", by_turns(VALUES, 20))
 def test_values_by_numpy(case: Case) -> None:
     eager_device = eager_device_named("numpy")
     actual = case.function(*(eager_device.made(np.array(x)) for x in case.inputs))
@@ -69,7 +69,7 @@ def test_values_by_numpy(case: Case) -> None:
     assert_same(np.asarray(actual), expected, case.rtol and max(case.rtol, 5e-6), "eager")
 
 
-@pytest.mark.parametrize("case", by_turns(SMOOTH, 10, 1))
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 40, 1))
 def test_gradients_by_numpy(case: Case) -> None:
     inputs = in_f64(mid_graph_inputs(case))
     value, wrt = backward(eager_device_named("numpy"), case, inputs)
@@ -95,7 +95,7 @@ def check_group(eager_device: RecordingDevice, cases: Sequence[Case]) -> None:
     assert eager_device.flushes - before <= 1 + len(cases)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(9)
 @pytest.mark.parametrize("cases", groups(first_of_each(4, SMOOTH)), ids=lambda cases: cases[0].id)
 def test_native_gradients(cases: Sequence[Case]) -> None:
     check_group(new_eager_device("cpu", CpuDevice(), 1), cases)

@@ -91,6 +91,7 @@ def on_device(device: WebGPUDevice, module: ModuleOp, inputs: list[NumpyArray]) 
     return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("where", ["device", "native code", "reference"])
 def test_functions_keep_their_bounds(device: WebGPUDevice, where: str) -> None:
     x = samples()

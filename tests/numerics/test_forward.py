@@ -43,7 +43,7 @@ def assert_close(actual: NumpyArray, expected: NumpyArray, what: str) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE * scale, err_msg=what)
 
 
-@pytest.mark.parametrize("case", by_turns(SMOOTH, 6, 1))
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 16, 1))
 def test_first_order(case: Case) -> None:
     inputs = mid_graph_inputs(case)
     wrt = float_positions(inputs)
@@ -55,7 +55,7 @@ def test_first_order(case: Case) -> None:
     assert_close(reference(module, [*inputs, *directions])[1], np.asarray(slope), "tangent")
 
 
-@pytest.mark.parametrize("case", by_turns(SMOOTH, 12, 1))
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 40, 1))
 def test_second_order(case: Case) -> None:
     """The gradient along a direction: forward over reverse compared with reverse over reverse."""
     inputs = mid_graph_inputs(case)
@@ -73,7 +73,7 @@ def test_second_order(case: Case) -> None:
         assert_close(result, correct, f"argument {position}")
 
 
-@pytest.mark.parametrize("case", by_turns(SMOOTH, 8, 3))
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 20, 3))
 def test_jacobians(case: Case) -> None:
     """Both Jacobians are equal, and their product with a direction is the tangent along it."""
     inputs = in_f64(case.inputs)

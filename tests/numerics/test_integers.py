@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from case_programs import on_device
-from cases import CASES
+from cases import CASES, spread
 from cases_integers import INTEGERS, WHOLE, Whole, grid
 from harness import NumpyArray, apply, as_native_code, levels, reference, specs, traced
 from xdsl.dialects.builtin import ModuleOp
@@ -86,9 +86,10 @@ def test_in_words_by_numpy(name: str) -> None:
         np.testing.assert_array_equal(actual, correct, whole.id)  # as numbers: a word equals the narrow integer in it
 
 
-def test_every_op_on_integers_is_here() -> None:
+@pytest.mark.parametrize("each", [8, pytest.param(1, marks=pytest.mark.nightly)])
+def test_every_op_on_integers_is_here(each: int) -> None:
     covered: set[type[TensorOp]] = set()
-    for case in CASES:
+    for case in spread(CASES, each):
         module = trace(case.function, *specs(case.inputs))
         for op in module.walk():
             if isinstance(op, TensorOp) and any(is_integer(element_of(x)) for x in (*op.operands, *op.results)):

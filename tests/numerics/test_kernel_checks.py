@@ -117,7 +117,7 @@ def compiled(name: str, device: str) -> Compiled:
     return Compiled.of(trace(function, *map(tg.spec, shapes)), device)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", [*FUNCTIONS, *OTHERS])
 def test_nothing_is_said_of_kernels_that_are_right(name: str, device: str) -> None:
@@ -125,6 +125,7 @@ def test_nothing_is_said_of_kernels_that_are_right(name: str, device: str) -> No
         compiled(name, device).check(seed=seed)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", [*FUNCTIONS, *OTHERS])
 def test_kernels_give_the_same_in_f64_and_nearly_so_when_they_are_moved(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -157,7 +158,7 @@ HARMLESS = {("sort", "wgpu", "edge", "contraction0")}
 """A bound that another condition makes superfluous at this size."""
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("bug", ["sign", "index", "edge"])
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -369,6 +370,7 @@ def test_a_kernel_that_changes_a_result_is_named_with_the_pass(
         verified(device)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_attached_and_accumulating_programs_are_compared(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     training = verified(device, accumulate=2)
@@ -395,6 +397,7 @@ def silent(case: Case, device: str) -> None:
         Compiled.of(module, device).check(values)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("case", CASES[::EACH], ids=lambda case: case.id)
 def test_nothing_is_said_of_some_cases(case: Case) -> None:
     for device in DEVICES if fits_devices(case) else DEVICES[:1]:
@@ -414,7 +417,7 @@ def check_workload(name: str, device: Any) -> None:
     Compiled.of(recipe.traced.clone(), device, passes_to_kernels(recipe, choice)).check(batch)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", QUICK)
 def test_nothing_is_said_of_small_workloads(name: str, device: str) -> None:

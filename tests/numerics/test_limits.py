@@ -83,7 +83,7 @@ def check_case(case: Case, target: Target) -> None:
 on_targets = pytest.mark.parametrize("target", [WEBGPU_DEFAULT, FEW], ids=lambda target: target.name)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @on_targets
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.id)
 def test_a_case_keeps_to_limits(case: Case, target: Target) -> None:
@@ -192,6 +192,7 @@ def test_attention_is_composed_where_its_kernels_do_not_fit(
     assert sum(kernel.entry.startswith("attention") for kernel in program.kernels) == kernels
 
 
+@pytest.mark.nightly
 def test_a_gpt_step_fits_few_bindings_of_few_bytes() -> None:
     training, _ = workload("gpt")("numpy")
     target = replace(FEW, max_storage_buffer_binding_size=1 << 22)

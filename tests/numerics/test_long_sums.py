@@ -97,6 +97,7 @@ LONGEST: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], float]] = {
 """A sum over broadcasts of an operand, which take no memory in a kernel, its shape, and how many elements it adds."""
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("kind", LONGEST)
 @pytest.mark.parametrize("device", ["cpu", "wgpu", pytest.param("numpy", marks=pytest.mark.nightly)])
 def test_the_longest_sums_of_tenths(kind: str, device: tg.DeviceName) -> None:

@@ -87,7 +87,7 @@ def unnoticed(module: ModuleOp) -> list[str]:
     return missed
 
 
-@pytest.mark.in_turns(8)
+@pytest.mark.in_turns(16)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_have_every_barrier_and_no_race(name: str, target: Target) -> None:
@@ -96,7 +96,7 @@ def test_kernels_have_every_barrier_and_no_race(name: str, target: Target) -> No
     assert unnoticed(module) == []
 
 
-@pytest.mark.in_turns(12, 6)
+@pytest.mark.in_turns(24, 6)
 @pytest.mark.parametrize("schedules", [1, 2, 3])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_drawn_schedules_and_relayed_loops_have_no_race(name: str, schedules: int) -> None:

@@ -28,7 +28,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8, 2)
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 def test_matrix_products_of_any_size_and_layout(device: WebGPUDevice, target: Target, layout: str) -> None:
@@ -45,6 +45,7 @@ def test_matrix_products_of_any_size_and_layout(device: WebGPUDevice, target: Ta
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5 * np.sqrt(k) * 4)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 def test_batched_products_with_an_epilogue(device: WebGPUDevice, target: Target) -> None:
     for batch, m, n, k in [((3,), 17, 9, 20), ((2, 3), 16, 40, 33), ((5,), 70, 66, 64)]:
@@ -73,6 +74,7 @@ def test_contraction_over_several_axes(device: WebGPUDevice, target: Target) -> 
     check(device, gradient, [floats(3, 7, 20), floats(20, 33)], target, "contraction", 2e-5)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 def test_rows(device: WebGPUDevice, target: Target) -> None:
     for shape in [(1, 1), (3, 10), (40, 65), (300, 33), (2, 1000), (5, 6, 7)]:
@@ -92,7 +94,7 @@ def _row(shape: tuple[int, ...], target: Target) -> str:
     return "group" if rows < (16 if target.software else 1024) else "thread"
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("shape", [(20, 64), (17, 67), (3, 7, 516), (19, 258), (18, 31), (16, 16), (16, 9)])
 def test_a_thread_takes_steps_of_its_row(device: WebGPUDevice, shape: tuple[int, ...]) -> None:
     """Rows unrolled by eight, four and one, with and without remainders, and their gradients."""
@@ -111,7 +113,7 @@ def test_a_thread_takes_steps_of_its_row(device: WebGPUDevice, shape: tuple[int,
     check(device, function, [floats(*shape), floats(*shape), floats(shape[-1]), integers], SOFTWARE, "thread", 2e-5)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 @pytest.mark.parametrize("shape", [(5, 700), (3, 2, 1028), (3, 4099), (7, 1024), (2, 33, 68), (1, 255)])
 def test_lanes_take_steps_of_a_shared_row(device: WebGPUDevice, shape: tuple[int, ...], target: Target) -> None:
@@ -201,7 +203,7 @@ def test_scatters_add_in_the_same_order_on_every_run(device: WebGPUDevice) -> No
     assert len(results) == 1
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("parts", [2, 3])
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 def test_split_reductions(device: WebGPUDevice, target: Target, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ BUGS: dict[str, tuple[str, Callable[[ModuleOp], None]]] = {
 """For each pass a device, and a bug in what the pass leaves."""
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_blamed_on_its_pass(name: str) -> None:
     device, plant = BUGS[name]
@@ -149,6 +149,7 @@ def without_barriers(module: ModuleOp) -> None:
         op.erase()
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", ["lower-buf-to-wgsl", "relay-loops"])
 def test_a_missing_barrier_is_blamed_on_its_pass(name: str) -> None:
     compilation = training("wgpu")._compilation
@@ -326,7 +327,7 @@ def check_program(program: Program) -> None:
         verifier.check(pass_, module)
 
 
-@some(3)
+@some(2)
 @given(programs())
 def test_nothing_is_said_of_some_random_programs(program: Program) -> None:
     check_program(program)

@@ -32,7 +32,7 @@ def looped(case: Case, rows: list[list[NumpyArray]]) -> NumpyArray:
     return np.stack([reference(module, row)[0] for row in rows])
 
 
-@pytest.mark.parametrize("case", by_turns(WITH_INPUTS, 8))
+@pytest.mark.parametrize("case", by_turns(WITH_INPUTS, 16))
 def test_every_argument_has_examples(case: Case) -> None:
     columns = [examples(x) for x in case.inputs]
     rows = [[column[i] for column in columns] for i in range(EXAMPLES)]
@@ -41,7 +41,7 @@ def test_every_argument_has_examples(case: Case) -> None:
     assert_same(result, looped(case, rows), rtol, "vmap")
 
 
-@pytest.mark.parametrize("case", by_turns([case for case in WITH_INPUTS if len(case.inputs) > 1], 12, 1))
+@pytest.mark.parametrize("case", by_turns([case for case in WITH_INPUTS if len(case.inputs) > 1], 24, 1))
 def test_one_argument_has_examples(case: Case) -> None:
     for position in range(len(case.inputs)):
         column = examples(case.inputs[position])
@@ -58,7 +58,7 @@ def length(function: Any, inputs: list[NumpyArray]) -> int:
     return sum(1 for _ in traced(function, inputs).walk())
 
 
-@pytest.mark.parametrize("case", by_turns(WITH_INPUTS, 16, 2))
+@pytest.mark.parametrize("case", by_turns(WITH_INPUTS, 48, 2))
 def test_the_program_for_many_is_as_long_as_that_for_few(case: Case) -> None:
     few, many = ([np.stack([x] * count) for x in case.inputs] for count in (4, 64))
     assert length(tg.vmap(case.function), few) == length(tg.vmap(case.function), many)

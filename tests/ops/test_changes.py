@@ -37,6 +37,7 @@ KEYS: dict[str, Any] = {
 }
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_values_accumulate_as_in_numpy(method: str, key: Any) -> None:
@@ -49,7 +50,7 @@ def test_values_accumulate_as_in_numpy(method: str, key: Any) -> None:
     assert np.allclose(traced, expected, rtol=1e-5)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 @pytest.mark.parametrize("method", METHODS)
 def test_traced_indices_on_devices(device: tg.DeviceName, method: str) -> None:
@@ -63,7 +64,7 @@ def test_traced_indices_on_devices(device: tg.DeviceName, method: str) -> None:
     assert np.allclose(np.asarray(eager), again, rtol=1e-5)
 
 
-@pytest.mark.in_turns(10)
+@pytest.mark.in_turns(10, 4)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("key", [np.array([1, 1, 0]), slice(0, 3), np.s_[1:, np.array([2, 2, 0])]], ids=str)
 def test_derivatives(method: str, key: Any) -> None:

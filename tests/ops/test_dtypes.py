@@ -97,6 +97,7 @@ def test_arrays_of_64_bits_become_those_of_32_unless_asked_for() -> None:
     assert int(tg.array(2**63, "u64")) == 2**63 and int(tg.array(-(2**63), "i64")) == -(2**63)
 
 
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_labels_of_pytorch_and_numpy(device: Any) -> None:
     """Those are i64, and are accepted for i32 and for i64 inputs."""
@@ -117,6 +118,7 @@ def test_labels_of_pytorch_and_numpy(device: Any) -> None:
             training.step(x=logits, y=np.array([1.0, 0.0, 2.0, 1.0]))
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", INTEGERS)
 def test_indices_of_every_width(device: Any, name: str) -> None:
@@ -153,6 +155,7 @@ def test_an_index_beyond_32_bits_is_out_of_range() -> None:
         assert np.array_equal(results[1], [0, 1, 0])
 
 
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_state_of_every_width_is_kept(device: Any, tmp_path: Path) -> None:
     """Buffers wrap, are read in their own dtype, and are preserved by checkpoints and files."""

@@ -76,6 +76,7 @@ def test_sweeps_suffice_for_large_matrices(kind: str) -> None:
     check_eigen(x, eigenvalues, vectors)
 
 
+@pytest.mark.in_turns(3, 2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_eigenvalues_on_devices(device: Any) -> None:
     x = symmetric(2, 5, 5).astype(np.float32)

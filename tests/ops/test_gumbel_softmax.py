@@ -14,6 +14,7 @@ P = np.array([0.5, 0.3, 0.15, 0.05], np.float32)
 KEY = tg.random.key(3)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_the_categories_are_drawn_with_their_probabilities(device: tg.DeviceName) -> None:
     rows = np.broadcast_to(np.log(P), (20000, 4))
@@ -40,6 +41,7 @@ def test_it_is_softmax_of_noisy_logits() -> None:
     assert tg.gumbel_softmax(tg.cast(x, "f16"), KEY).dtype == tg.f16
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_hard_samples_have_the_derivatives_of_soft_ones(device: tg.DeviceName) -> None:
     x = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)

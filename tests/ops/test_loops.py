@@ -53,6 +53,7 @@ def test_outside_a_trace_it_is_the_loop_of_python() -> None:
     assert float(tg.while_loop(lambda x: x > 5.0, lambda x: x[7], 3.0)) == 3.0, "the body is not called"
 
 
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_bounded_loop_is_compiled(device: tg.DeviceName) -> None:
     expected, _ = grown(X, 0.3, tg.while_loop)
@@ -99,6 +100,7 @@ def test_each_example_of_a_batch_ends_by_itself() -> None:
     np.testing.assert_allclose(tg.vmap(tg.grad(root))(a), 0.5 / np.sqrt(a), rtol=1e-3)
 
 
+@pytest.mark.in_turns(3, 2)
 @pytest.mark.parametrize("device", DEVICES)
 def test_loops_over_integers(device: tg.DeviceName) -> None:
     def body(i: Any, state: Any) -> Any:

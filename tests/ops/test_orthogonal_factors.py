@@ -42,6 +42,7 @@ def test_factors_are_those_of_numpy(shape: tuple[int, ...], mode: Any) -> None:
     assert factors.Q.shape == expected.Q.shape and factors.R.shape == expected.R.shape
 
 
+@pytest.mark.in_turns(6, 1)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
 def test_factors_on_devices(device: Any, mode: Any) -> None:
@@ -74,7 +75,7 @@ def test_factors_of_special_matrices(x: Any) -> None:
         assert np.array_equal(tg.linalg.qr(tg.array(x)).Q, x)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(4, 2)
 @pytest.mark.parametrize(
     ("shape", "mode"), [((3, 3), "reduced"), ((4, 2), "reduced"), ((2, 3), "reduced"), ((3, 2), "complete")]
 )

@@ -54,6 +54,7 @@ def foreign(settings: dict[str, Any]) -> dict[str, Any]:
     return {"kernel_size" if name == "size" else name: value for name, value in settings.items()}
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("count", POOLS)
 @pytest.mark.parametrize("settings", [*SETTINGS, {"size": 2, "stride": 2, "dilation": 2, "padding": 1}], ids=str)
 def test_indices_as_pytorch(count: int, settings: dict[str, Any]) -> None:
@@ -109,6 +110,7 @@ def test_unpooling_in_a_program() -> None:
     np.testing.assert_array_equal(np.asarray(unpooled), [[0, 1, 0, 0], [0, 0, 0, 4]])
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("count", POOLS)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_averages_as_pytorch(count: int, settings: dict[str, Any]) -> None:

@@ -65,7 +65,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize(("method", "count", "aligned"), SETTINGS)
 def test_sizes_as_pytorch(method: str, count: int, aligned: bool) -> None:
     mode: Any = THEIRS[method, count]
@@ -79,7 +79,7 @@ def test_sizes_as_pytorch(method: str, count: int, aligned: bool) -> None:
         )
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(10)
 @pytest.mark.parametrize(("method", "count", "aligned"), SETTINGS)
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_factors_as_pytorch(method: str, count: int, aligned: bool, recomputed: bool) -> None:
@@ -100,7 +100,7 @@ def test_factors_as_pytorch(method: str, count: int, aligned: bool, recomputed: 
         )
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("method", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("aligned", [False, True])
 def test_averages_as_pytorch(method: str, aligned: bool) -> None:

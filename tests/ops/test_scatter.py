@@ -18,6 +18,7 @@ SHAPES = [((4, 5), (3, 7), 1), ((4, 5), (9, 5), 0), ((3,), (200,), 0), ((2, 3, 4
 """Of the tensor and of the indices, and the axis."""
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 def test_reductions_and_their_gradients(reduce: str, include_self: bool) -> None:
@@ -41,6 +42,7 @@ def test_reductions_and_their_gradients(reduce: str, include_self: bool) -> None
             np.testing.assert_allclose(gradient, part.grad, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
 def test_updates_behind_the_last_index_are_left_out(place: tg.DeviceName) -> None:
     random = np.random.default_rng(2)
@@ -119,6 +121,7 @@ def test_the_number_of_segments() -> None:
         tg.segment_sum(x > 1, numbers)
 
 
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
 def test_segments_of_rows_as_pytorch(place: tg.DeviceName) -> None:
     """Values and gradients of eager tensors, beside PyTorch's reductions of whole rows."""

@@ -56,6 +56,7 @@ def check_singular(x: Any, u: Any, s: Any, vh: Any) -> None:
     assert abs(u[..., :count] * s[..., None, :] @ vh[..., :count, :] - x).max(initial=0.0) <= tolerance
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("full", [False, True], ids=["reduced", "full"])
 @pytest.mark.parametrize("name", MATRICES)
 def test_singular_values_are_those_of_numpy(name: str, full: bool) -> None:
@@ -66,6 +67,7 @@ def test_singular_values_are_those_of_numpy(name: str, full: bool) -> None:
     assert [part.shape for part in (u, s, vh)] == shapes
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("kind", ["half of them equal", "graded"])
 def test_sweeps_suffice_for_large_matrices(kind: str, dtype: str) -> None:
@@ -76,6 +78,7 @@ def test_sweeps_suffice_for_large_matrices(kind: str, dtype: str) -> None:
     check_singular(np.asarray(matrices), u, s, vh)
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", MATRICES)
 def test_what_follows_from_singular_values(name: str) -> None:
     x = MATRICES[name]
@@ -102,6 +105,7 @@ def test_tolerances() -> None:
     np.testing.assert_allclose(np.asarray(inverses), np.linalg.pinv(x, rtol=shares), atol=1e-14)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("order", [2, -2, "nuc"])
 def test_norms(order: Any) -> None:
     for name in ("square", "tall", "wide", "batch", "zeros"):
@@ -113,6 +117,7 @@ def test_norms(order: Any) -> None:
             np.testing.assert_allclose(np.asarray(actual), expected, rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_singular_values_on_devices(device: Any) -> None:
     x = RANDOM.normal(size=(2, 4, 3)).astype(np.float32)
@@ -133,6 +138,7 @@ def test_second_derivatives() -> None:
     tg.testing.check_grads(lambda x: tuple(tg.linalg.svd(x, full_matrices=False)), (x,), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_derivatives_of_a_projection() -> None:
     """Onto the complement of the columns, which doesn't depend on how they are completed."""
 
@@ -143,7 +149,7 @@ def test_derivatives_of_a_projection() -> None:
     tg.testing.check_grads(projection, (RANDOM.normal(size=(4, 2)),), order=1, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["tall", "wide"])
 def test_derivatives_of_pseudoinverses(name: str) -> None:
     tg.testing.check_grads(tg.linalg.pinv, (MATRICES[name],), order=1, rtol=1e-5, atol=1e-5)

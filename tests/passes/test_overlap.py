@@ -81,7 +81,7 @@ def kernels_beside(plan: Sequence[Step]) -> list[int]:
     return list(beside.values())
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("clip", [None, 0.5])
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_are_exchanged_while_others_are_computed(device: tg.DeviceName, clip: float | None) -> None:
