@@ -131,7 +131,7 @@ def test_so_is_a_step_that_can_be_repeated_on_another_device() -> None:
     check_interrupted(training("wgpu", on_device_lost="restart", snapshot_every=2))
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_so_is_a_step_that_is_profiled(device: tg.DeviceName) -> None:
     """Its kernels run one by one: an exception between two of them takes the step back."""
