@@ -220,6 +220,8 @@ class _Execution:
                 [_Segment(s.start + moved, s.end + moved, s.symbol, s.offset, s.writer) for s in sources],
             )
             return
+        if not isinstance(run.op, buf.KernelOp):
+            raise NumericsError(f"plans are certified of kernels, before `tile` writes them out: {_named(run)}")
         _check_overlaps(run, run.op)
         code = self._symbols.code(run.op)
         parts = [self._parts(place) for place in run.reads]
