@@ -26,7 +26,16 @@ ENDED = -1
 
 
 class LanguageModel(Pretrained):
-    """The base of language models that write texts."""
+    """The base of language models that write texts.
+
+    Example:
+        >>> options = tg.models.GPT2Options(vocab_size=50, n_positions=32, n_embd=16, n_layer=2, n_head=4)
+        >>> model = tg.models.GPT2LMHeadModel(options).initialized(0)
+        >>> isinstance(model, tg.models.LanguageModel)
+        True
+        >>> len(list(model.stream([1, 2, 3], max_new_tokens=4, device="numpy")))
+        4
+    """
 
     @abstractmethod
     def _cache_of(self, batch: int, capacity: int, starts: Sequence[int]) -> tg.nn.KeyValueCache:

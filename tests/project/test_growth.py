@@ -36,6 +36,7 @@ FINITE = {
             "tools.reference.homes",
             "tools.reference.public_names",
             "tools.reference.public_objects",
+            "tools.tg_opt_server.cache(metadata.entry_points)",
         ),
         SINGLE,
     ),
