@@ -191,7 +191,8 @@ def _rows(prompt: Any) -> list[np.ndarray]:
     is_row = is_row or (isinstance(prompt, list | tuple) and all(is_integer(token, None) for token in prompt))
     rows = [np.asarray(row) for row in ([prompt] if is_row else prompt)]
     if not rows or not all(row.ndim == 1 and row.size and row.dtype.kind in "iu" for row in rows):
-        raise ShapeError(f"{user_line()}: generate: a prompt is a row of one or more integers, got {prompt!r}")
+        hint = "; a tokenizer makes them of text" if any(isinstance(part, str) for part in [prompt, *prompt]) else ""
+        raise ShapeError(f"{user_line()}: generate: a prompt is a row of one or more integers, got {prompt!r}{hint}")
     return [row.astype(np.int32) for row in rows]
 
 

@@ -123,6 +123,9 @@ def test_mistakes() -> None:
     for prompt in ([], [[]], [[1.5]], [[[1]]]):
         with pytest.raises(ShapeError, match="a prompt is a row of one or more integers"):
             model.generate(prompt)
+    for text in ("to be", ["to", "be"]):
+        with pytest.raises(ShapeError, match="or more integers, got .*; a tokenizer makes them of text"):
+            model.generate(text)
     for options in ({"temperature": -1}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}, {"max_new_tokens": -1}):
         with pytest.raises(OptionError, match=f"generate: {next(iter(options))} must be"):
             untyped.models.GPT2LMHeadModel.generate(model, [1], **{"max_new_tokens": 2, **options})
