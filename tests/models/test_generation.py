@@ -124,7 +124,7 @@ def test_mistakes() -> None:
         with pytest.raises(ShapeError, match="a prompt is a row of one or more integers"):
             model.generate(prompt)
     for text in ("to be", ["to", "be"]):
-        with pytest.raises(ShapeError, match="or more integers, got .*; a tokenizer makes them of text"):
+        with pytest.raises(ShapeError, match=r"or more integers, got .*; a tokenizer makes them of text"):
             model.generate(text)
     for options in ({"temperature": -1}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}, {"max_new_tokens": -1}):
         with pytest.raises(OptionError, match=f"generate: {next(iter(options))} must be"):
