@@ -243,8 +243,10 @@ def _sum_of_updates(
 def _sorted(keys: NumpyArray, extent: int) -> tuple[NumpyArray, NumpyArray]:
     """Returns the positions that sort each row of keys, and the number of its keys below each one to `extent`."""
     order = np.argsort(keys, axis=-1, kind="stable")
-    rows = np.take_along_axis(keys, order, -1).reshape(-1, keys.shape[-1])
-    starts = np.array([np.searchsorted(row, np.arange(extent + 1)) for row in rows])
+    rows = np.clip(keys.astype(np.int64), -1, extent).reshape(-1, keys.shape[-1])
+    above = np.arange(len(rows))[:, None]  # of numbers that ascend from row to row, all are searched at once
+    flat = np.sort(rows + above * (extent + 2), axis=-1).reshape(-1)
+    starts = np.searchsorted(flat, np.arange(extent + 1) + above * (extent + 2)) - above * rows.shape[1]
     return order.astype(np.int32), starts.astype(np.int32).reshape(*keys.shape[:-1], extent + 1)
 
 
