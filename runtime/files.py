@@ -1,8 +1,9 @@
-"""Safetensors files, written atomically: a crash leaves either the old file or the new one, complete."""
+"""Safetensors files and settings, written atomically: a crash leaves either the old file or the new one, complete."""
 
 from __future__ import annotations
 
 import errno
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -56,6 +57,13 @@ def write_safetensors(
     finally:
         aside.unlink(missing_ok=True)
     synchronize(target.parent)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes a file of settings; the old one stays if the new one can't be written."""
+    aside = path.with_name(f".{path.name}{PART}")
+    aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    os.replace(aside, path)
 
 
 def read_metadata(path: str | os.PathLike[str], malformed: type[TensorgradError]) -> dict[str, str]:

@@ -30,14 +30,11 @@ from tensorgrad.models.pretrained import Pretrained
 from tensorgrad.models.vit import ViTForImageClassification, ViTModel
 from tensorgrad.nn.adapters import adapted
 from tensorgrad.nn.module import declarations
-from tensorgrad.nn.parameters import Parameter
+from tensorgrad.nn.named_values import arrays_to_write
 from tensorgrad.nn.pytorch import TorchTensor, torch_tensors
 from tensorgrad.nn.weight_files import INDEX, SINGLE, WeightFiles
-from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.errors import MALFORMED
-from tensorgrad.runtime.files import PART, write_safetensors
-from tensorgrad.tracing.arrays import slot_of
-from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.runtime.files import write_json, write_safetensors
 from tensorgrad.tracing.location import user_line
 
 CONFIG = "config.json"
@@ -204,14 +201,8 @@ def save_pretrained(
             "tg.nn.save_lora writes them alone"
         )
     leaves = declarations(model)
-    if values is None and any(isinstance(leaf, Parameter) for leaf in leaves.values()):
-        raise ParameterError(
-            f"{user_line()}: save_pretrained: the model is declared and has no values: training.parameters() has those "
-            "of a training, and model.initialized() a model's first ones"
-        )
-    slots = {path: slot_of(path, Spec(leaf.shape, leaf.dtype)) for path, leaf in leaves.items()}
-    named = {path: value for path, value in (leaves if values is None else values).items() if "/" not in path}
-    arrays = check_inputs(slots, named, what="parameter")
+    own = None if values is None else {path: value for path, value in values.items() if "/" not in path}
+    arrays = arrays_to_write("save_pretrained", leaves, own)
     by_leaf = {id(leaf): arrays[path] for path, leaf in leaves.items()}
     tensors = torch_tensors(model)
     names = [tensor.name for tensor in tensors]
@@ -227,24 +218,17 @@ def save_pretrained(
     if len(shards) > 1:
         places = {tensor.name: file for file, shard in zip(files, shards, strict=True) for tensor in shard}
         size = sum(map(_bytes, tensors))
-        _write_json(place / INDEX, {"metadata": {"total_size": size}, "weight_map": places})
+        write_json(place / INDEX, {"metadata": {"total_size": size}, "weight_map": places})
     for old in {place / SINGLE, place / INDEX, *place.glob("model-*-of-*.safetensors")}:
         if old.name not in files and (old.name != INDEX or len(shards) == 1):
             old.unlink(missing_ok=True)  # of an earlier model
-    _write_json(place / CONFIG, _written_config(model))
+    write_json(place / CONFIG, _written_config(model))
 
 
 def _written_config(model: Pretrained) -> dict[str, Any]:
     """Returns the settings of a model as transformers reads them."""
     settings = {name: value for name, value in model.options.written().items() if name != "torch_dtype"}
     return {**settings, "architectures": [model.architectures()[model.options.model_type]], "dtype": "float32"}
-
-
-def _write_json(file: Path, content: Mapping[str, Any]) -> None:
-    """Writes a file of settings; the old one stays if the new one can't be written."""
-    aside = file.with_name(f".{file.name}{PART}")
-    aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(aside, file)
 
 
 def _bytes(tensor: TorchTensor) -> int:

@@ -17,13 +17,10 @@ import numpy as np
 from tensorgrad.errors import InputError, ParameterError
 from tensorgrad.nn.adapters import NAME, LowRank, adapted, adapters_of, add, linear_layers, use_lora
 from tensorgrad.nn.module import Module
-from tensorgrad.nn.parameters import Parameter, param
+from tensorgrad.nn.named_values import arrays_to_write
 from tensorgrad.nn.weight_files import WeightFiles, read_weights
-from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.errors import MALFORMED
-from tensorgrad.runtime.files import PART, write_safetensors
-from tensorgrad.tracing.arrays import slot_of
-from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.runtime.files import write_json, write_safetensors
 from tensorgrad.tracing.location import user_line
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -81,14 +78,8 @@ def save_lora(
     leaves = {
         f"{path}.adapters.{name}.{own}": leaf for path, adapter in layers.items() for own, leaf in _factors(adapter)
     }
-    if values is None and any(isinstance(leaf, Parameter) for leaf in leaves.values()):
-        raise ParameterError(
-            f"{user_line()}: save_lora: the model is declared and has no values: training.parameters() has those of a "
-            "training, and model.initialized() a model's first ones"
-        )
-    slots = {path: slot_of(path, Spec(leaf.shape, leaf.dtype)) for path, leaf in leaves.items()}
-    own = {path: value for path, value in (leaves if values is None else values).items() if path in leaves}
-    arrays = check_inputs(slots, own, what="parameter")
+    of_adapter = None if values is None else {path: value for path, value in values.items() if path in leaves}
+    arrays = arrays_to_write("save_lora", leaves, of_adapter)
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     tensors = {
@@ -97,9 +88,7 @@ def save_lora(
         for own, _ in _factors(adapter)
     }
     write_safetensors(place / WEIGHTS, tensors, {"format": "pt"})
-    aside = place / f".{CONFIG}{PART}"
-    aside.write_text(json.dumps(_settings(model, layers), indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(aside, place / CONFIG)
+    write_json(place / CONFIG, _settings(model, layers))
 
 
 def load_lora(model: Module, folder: str | os.PathLike[str], name: str = NAME) -> list[str]:
@@ -151,8 +140,7 @@ def load_lora(model: Module, folder: str | os.PathLike[str], name: str = NAME) -
         rank = a.shape[0]
         alpha = _of_layer(config.get("alpha_pattern"), path, config["lora_alpha"])
         scale = alpha * math.sqrt(rank) if config.get("use_rslora") else alpha
-        made[path] = adapter = LowRank(layer, rank, float(scale), None if magnitude is None else np.array(magnitude))
-        adapter.a, adapter.b = (param(value.T.shape, np.ascontiguousarray(value.T, "f4")) for value in (a, b))
+        made[path] = LowRank(layer, rank, float(scale), magnitude, np.array(a.T), np.array(b.T))
     for path, adapter in made.items():
         add(layers[path], name, adapter)
     use_lora(model, name)

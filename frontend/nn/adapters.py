@@ -22,6 +22,7 @@ from tensorgrad.nn.checks import positive
 from tensorgrad.nn.initializers import uniform
 from tensorgrad.nn.layers import Linear
 from tensorgrad.nn.module import Module, walk
+from tensorgrad.nn.named_values import check_has_values
 from tensorgrad.nn.parameters import Init, param
 from tensorgrad.nn.weights import Initialized, Weight
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient
@@ -45,12 +46,20 @@ class LowRank(Module):
         alpha: The product of the factors is scaled by `alpha / rank`.
     """
 
-    def __init__(self, layer: Linear, rank: int, alpha: float, magnitude: Init | None):
+    def __init__(
+        self,
+        layer: Linear,
+        rank: int,
+        alpha: float,
+        magnitude: Init | None,
+        a: Init | None = None,
+        b: Init = 0.0,
+    ):
         super().__init__()
-        bound = 1 / math.sqrt(layer.in_features)
-        self.a = param((layer.in_features, rank), uniform(-bound, bound), layer.weight.dtype)
-        self.b = param((rank, layer.out_features), 0.0, layer.weight.dtype)
-        self.magnitude = None if magnitude is None else param((layer.out_features,), magnitude, layer.weight.dtype)
+        bound, dtype = 1 / math.sqrt(layer.in_features), layer.weight.dtype
+        self.a = param((layer.in_features, rank), uniform(-bound, bound) if a is None else a, dtype)
+        self.b = param((rank, layer.out_features), b, dtype)
+        self.magnitude = None if magnitude is None else param((layer.out_features,), magnitude, dtype)
         self.alpha = alpha
 
     @property
@@ -143,7 +152,7 @@ def lora(
         ['layers.0.adapters.default.a', 'layers.0.adapters.default.b']
     """
     positive("lora", rank=rank)
-    if isinstance(alpha, bool) or not isinstance(alpha, Real):
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not math.isfinite(alpha):
         raise OptionError(f"{user_line()}: lora: alpha must be a number, got {alpha!r}")
     if not isinstance(name, str) or not name.isidentifier():
         raise OptionError(f"{user_line()}: lora: the name of an adapter is an identifier, got {name!r}")
@@ -224,11 +233,7 @@ def merge_lora(model: T) -> T:
     layers = [layer for _, layer in adapted(merged)]
     if not layers:
         raise ParameterError(f"{user_line()}: merge_lora: the model has no adapters: tg.nn.lora(model) adds them")
-    if not all(isinstance(leaf, Initialized) for leaf in merged.parameters()):
-        raise ParameterError(
-            f"{user_line()}: merge_lora: the model is declared and has no values: training.model() has those of a "
-            "training"
-        )
+    check_has_values("merge_lora", merged.parameters())
     merged.trainable()
     for layer in layers:
         _merge(layer)

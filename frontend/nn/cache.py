@@ -75,7 +75,7 @@ class KeyValueCache:
         return self.keys[0].shape[2]
 
     def extend(self, layer: int, keys: Any, values: Any) -> tuple[Any, Any]:
-        """Writes the keys and values of new positions, and returns those of all.
+        """Writes the keys and values of new positions, and returns those of all; beyond the capacity none is written.
 
         Args:
             layer: The number of the layer.

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
 from tensorgrad.errors import InputError, ParameterError, TraceError
 from tensorgrad.nn.parameters import Buffer, Parameter
-from tensorgrad.nn.weights import Leaf, is_live
+from tensorgrad.nn.weights import Initialized, Leaf, is_live
 from tensorgrad.runtime.backend import ArraySlot, check_inputs
 from tensorgrad.runtime.printable import listed
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.arrays import as_numpy
-from tensorgrad.tracing.dtypes import SHORT, DType
+from tensorgrad.tracing.arrays import as_numpy, slot_of
+from tensorgrad.tracing.dtypes import SHORT, DType, Spec
 from tensorgrad.tracing.grad_mode import no_grad
+from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 
 Kinds: TypeAlias = Mapping[str, tuple[tuple[int, ...], DType]]
@@ -153,6 +154,37 @@ def check_kinds(what: str, declared: Mapping[str, Leaf], values: Mapping[str, An
                 f"{what}: parameter {path!r} is {SHORT[leaf.dtype]}{list(leaf.shape)}, the "
                 f"value {SHORT[value.dtype]}{list(value.shape)}"
             )
+
+
+def check_has_values(what: str, leaves: Iterable[object]) -> None:
+    """Checks that a model is initialized, given its parameters and buffers.
+
+    Raises:
+        ParameterError: It is declared.
+    """
+    if not all(isinstance(leaf, Initialized) for leaf in leaves):
+        raise ParameterError(
+            f"{user_line()}: {what}: the model is declared and has no values: training.model() has those of a "
+            "training, and model.initialized() a model's first ones"
+        )
+
+
+def arrays_to_write(what: str, leaves: Mapping[str, Leaf], values: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
+    """Returns an array for each of some parameters and buffers: the value of its path, or by default its own.
+
+    Args:
+        what: The function that writes them.
+        leaves: The parameters and buffers by path.
+        values: Arrays by path, if they are not the model's own.
+
+    Raises:
+        ParameterError: There are no values, and the model is declared.
+        InputError: Names of values are missing or unknown, or shapes differ.
+    """
+    if values is None:
+        check_has_values(what, leaves.values())
+    slots = {path: slot_of(path, Spec(leaf.shape, leaf.dtype)) for path, leaf in leaves.items()}
+    return check_inputs(slots, leaves if values is None else values, what="parameter")
 
 
 def checked_values(

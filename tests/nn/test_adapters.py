@@ -158,6 +158,15 @@ def test_one_adapter_of_several_ranks(tmp_path: Path) -> None:
     assert [layer.adapters["default"].alpha for layer in (read.layers[0], read.layers[2])] == [16, 1]
 
 
+def test_factors_have_the_dtype_of_the_weight(tmp_path: Path) -> None:
+    adapted = tg.nn.Sequential(tg.nn.Linear(6, 5, dtype="f16"))
+    tg.nn.lora(adapted, rank=2)
+    tg.nn.save_lora(adapted.initialized(0), tmp_path)
+    read = tg.nn.Sequential(tg.nn.Linear(6, 5, dtype="f16"))
+    tg.nn.load_lora(read, tmp_path)
+    assert {leaf.dtype for leaf in read.parameters()} == {np.dtype(np.float16)}
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -202,6 +211,8 @@ def test_mistakes(tmp_path: Path) -> None:
         tg.nn.lora(plain, rank=0)
     with pytest.raises(OptionError, match="alpha must be a number, got 'a'"):
         untyped.nn.lora(plain, alpha="a")
+    with pytest.raises(OptionError, match="alpha must be a number, got nan"):
+        tg.nn.lora(plain, alpha=float("nan"))
     with pytest.raises(OptionError, match=r"the name of an adapter is an identifier, got 'a\.b'"):
         tg.nn.lora(plain, name="a.b")
     with pytest.raises(
