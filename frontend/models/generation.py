@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.errors import OptionError, ParameterError, ShapeError
+from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.models.pretrained import Pretrained
-from tensorgrad.nn.weights import Initialized
+from tensorgrad.models.settings import Options
+from tensorgrad.nn.checks import number_between
+from tensorgrad.nn.named_values import check_has_values
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 
@@ -37,14 +40,51 @@ class LanguageModel(Pretrained):
         4
     """
 
+    def __init__(self, options: Options, layers: int, heads: int, features: int, most_positions: int | None = None):
+        super().__init__(options)
+        self._cached = {"layers": layers, "heads": heads, "features": features}
+        self._most_positions = most_positions
+
     @abstractmethod
+    def _features(self, *arguments: Any) -> tg.Tensor:
+        """Returns what logits are computed from, `[batch, length, features]`, for the arguments of a call, in order."""
+
+    @abstractmethod
+    def _logits(self, features: tg.Tensor) -> tg.Tensor:
+        """Returns logits."""
+
+    def __call__(
+        self,
+        input_ids: Any,
+        attention_mask: Any = None,
+        position_ids: Any = None,
+        key: Any = None,
+        cache: tg.nn.KeyValueCache | None = None,
+    ) -> Any:
+        """Returns logits, `[batch, length, vocab_size]`; with a cache, a pair of these and the extended cache.
+
+        Args:
+            input_ids: Tokens, `[batch, length]`, integers.
+            attention_mask: `[batch, length]`, 0 or false for padding.
+            position_ids: `[batch, length]` or `[length]`; 0, 1, 2, ... by default.
+            key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
+            cache: What earlier tokens left, which knows the positions and what is padding.
+
+        Raises:
+            ShapeError: The shapes don't match, or the length exceeds the model's positions.
+            OptionError: There is dropout, and no key; or there are a cache and a mask or positions.
+        """
+        if cache is None:
+            return self._logits(self._features(input_ids, attention_mask, position_ids, key, None))
+        if attention_mask is not None or position_ids is not None:
+            raise OptionError(f"{user_line()}: a cache has the positions and the padding; pass no others beside it")
+        count = tg.array(input_ids).shape[-1]
+        logits = self._logits(self._features(input_ids, None, cache.positions(count), key, cache))
+        return logits, cache.advanced(count)
+
     def _cache_of(self, batch: int, capacity: int, starts: Sequence[int]) -> tg.nn.KeyValueCache:
         """Returns an empty cache for the model."""
-
-    @property
-    def _most_positions(self) -> int | None:
-        """The most positions of a text; `None` if there is no limit."""
-        return None
+        return tg.nn.KeyValueCache.empty(batch=batch, capacity=capacity, starts=starts, **self._cached)
 
     def generate(
         self,
@@ -56,7 +96,7 @@ class LanguageModel(Pretrained):
         top_p: float | None = None,
         stop: int | Sequence[int] = (),
         seed: int = 0,
-        device: tg.DeviceName = "auto",
+        device: tg.DeviceName | None = None,
     ) -> list[np.ndarray]:
         """Returns what follows prompts, by the model in its form for inference: what `stream` yields, by prompt.
 
@@ -103,7 +143,7 @@ class LanguageModel(Pretrained):
         top_p: float | None = None,
         stop: int | Sequence[int] = (),
         seed: int = 0,
-        device: tg.DeviceName = "auto",
+        device: tg.DeviceName | None = None,
     ) -> Iterator[np.ndarray]:
         """Yields the next token of each prompt, `[batch]`, as soon as it is computed; -1 once a text has ended.
 
@@ -119,14 +159,14 @@ class LanguageModel(Pretrained):
                 Neural Text Degeneration, 2020).
             stop: The tokens that end a text.
             seed: The seed of what is drawn.
-            device: Where the model runs, unless its parameters are on a device already.
+            device: Where the model runs; by default where its parameters are, or as "auto" if they are on the host.
 
         Raises:
             ParameterError: The model is declared, and has no values.
             ShapeError: A prompt is empty, or longer with what is added than the model's positions.
             OptionError: An option is out of its range.
         """
-        rows, stops = _rows(prompt), {stop} if isinstance(stop, int) else set(stop)
+        rows, stops = _rows(prompt), [stop] if isinstance(stop, int) else list(stop)
         draw = _Sampler(temperature, top_k, top_p, seed)
         if not is_integer(max_new_tokens, 0):
             raise OptionError(
@@ -138,15 +178,13 @@ class LanguageModel(Pretrained):
                 f"{user_line()}: generate: a prompt of {longest} tokens and {max_new_tokens} new ones exceed the "
                 f"model's {most} positions"
             )
-        if not all(isinstance(leaf, Initialized) for leaf in self.parameters()):
-            raise ParameterError(
-                f"{user_line()}: generate: the model is declared and has no values: training.model() has those of a "
-                "training, and model.initialized() a model's first ones"
-            )
-        return self._tokens(rows, max_new_tokens, stops, draw, device)
+        parameters = self.parameters()
+        check_has_values("generate", parameters)
+        place = "auto" if parameters[0].live is None else parameters[0].device
+        return self._tokens(rows, max_new_tokens, stops, draw, place if device is None else device)
 
     def _tokens(
-        self, rows: list[np.ndarray], count: int, stops: set[int], draw: _Sampler, device: tg.DeviceName
+        self, rows: list[np.ndarray], count: int, stops: list[int], draw: _Sampler, device: tg.DeviceName
     ) -> Iterator[np.ndarray]:
         length = LEAST_PROMPT
         while length < max(map(len, rows)):
@@ -160,7 +198,7 @@ class LanguageModel(Pretrained):
             with tg.no_grad():
                 logits, cache = step(self, cache, tokens)
             new = draw(np.asarray(logits))
-            going &= ~np.isin(new, list(stops))
+            going &= ~np.isin(new, stops)
             yield np.where(going, new, ENDED).astype(np.int32)
             if not going.any():
                 return
@@ -204,13 +242,12 @@ class _Sampler:
     """
 
     def __init__(self, temperature: float, top_k: int | None, top_p: float | None, seed: int):
-        if isinstance(temperature, bool) or not isinstance(temperature, int | float) or not 0 <= temperature < np.inf:
-            raise OptionError(f"{user_line()}: generate: temperature must be a number from 0, got {temperature!r}")
         if top_k is not None and not is_integer(top_k, 1):
             raise OptionError(f"{user_line()}: generate: top_k must be an integer from 1, got {top_k!r}")
         if top_p is not None and (not isinstance(top_p, int | float) or not 0 < top_p <= 1):
             raise OptionError(f"{user_line()}: generate: top_p must be a number in (0, 1], got {top_p!r}")
-        self.temperature, self.top_k, self.top_p = float(temperature), top_k, top_p
+        self.temperature = number_between("generate", "temperature", temperature, 0, sys.float_info.max)
+        self.top_k, self.top_p = top_k, top_p
         self.random = np.random.default_rng(seed)
 
     def __call__(self, logits: np.ndarray) -> np.ndarray:

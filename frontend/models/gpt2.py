@@ -6,13 +6,13 @@ A. Radford et al., Language Models are Unsupervised Multitask Learners, 2019.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import tensorgrad as tg
 from tensorgrad.models.generation import LanguageModel
-from tensorgrad.models.pretrained import embedding, linear, padding, positions_after, positions_of, subkey
+from tensorgrad.models.pretrained import embedding, linear, padding, positions_of, subkey
 from tensorgrad.models.settings import Options, activation
 from tensorgrad.nn.checks import positive
 
@@ -174,41 +174,12 @@ class GPT2LMHeadModel(LanguageModel):
     conv1d = ("*.c_attn.weight", "*.c_proj.weight", "*.c_fc.weight")
 
     def __init__(self, options: GPT2Options):
-        super().__init__(options)
+        layers, heads = options.n_layer, options.n_head
+        super().__init__(options, layers, heads, options.n_embd // heads, options.n_positions)
         self.transformer = GPT2Model(options)
 
-    @property
-    def _most_positions(self) -> int:
-        return self.transformer.wpe.num_embeddings
+    def _features(self, *arguments: Any) -> tg.Tensor:
+        return self.transformer(*arguments)
 
-    def _cache_of(self, batch: int, capacity: int, starts: Sequence[int]) -> tg.nn.KeyValueCache:
-        options = self.options
-        assert isinstance(options, GPT2Options)
-        features = options.n_embd // options.n_head
-        return tg.nn.KeyValueCache.empty(options.n_layer, batch, options.n_head, capacity, features, starts)
-
-    def __call__(
-        self,
-        input_ids: Any,
-        attention_mask: Any = None,
-        position_ids: Any = None,
-        key: Any = None,
-        cache: tg.nn.KeyValueCache | None = None,
-    ) -> Any:
-        """Returns logits, `[batch, length, vocab_size]`; with a cache, a pair of these and the extended cache.
-
-        Args:
-            input_ids: Tokens, `[batch, length]`, integers.
-            attention_mask: `[batch, length]`, 0 or false for padding.
-            position_ids: `[batch, length]` or `[length]`; 0, 1, 2, ... by default.
-            key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
-            cache: What earlier tokens left, which knows the positions and what is padding.
-
-        Raises:
-            ShapeError: The shapes don't match, or the length exceeds `options.n_positions`.
-            OptionError: There is dropout, and no key; or there are a cache and a mask or positions.
-        """
-        position_ids = positions_after(cache, input_ids, attention_mask, position_ids)
-        x = self.transformer(input_ids, attention_mask, position_ids, key, cache)
-        logits = self.transformer.wte.attend(x)
-        return logits if cache is None else (logits, cache.advanced(x.shape[1]))
+    def _logits(self, features: tg.Tensor) -> tg.Tensor:
+        return self.transformer.wte.attend(features)

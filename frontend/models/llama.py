@@ -8,7 +8,6 @@ A. Yang et al., Qwen2 Technical Report, 2024; Gemma Team, Gemma 2: Improving Ope
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.models.generation import LanguageModel
 from tensorgrad.models.llama_options import VARIANTS, LlamaOptions, rotary_frequencies
-from tensorgrad.models.pretrained import embedding, linear, padding, positions_after, subkey
+from tensorgrad.models.pretrained import embedding, linear, padding, subkey
 from tensorgrad.models.settings import activation
 
 
@@ -172,41 +171,15 @@ class LlamaForCausalLM(LanguageModel):
         return {model_type: f"{model_type.capitalize()}ForCausalLM" for model_type in VARIANTS}
 
     def __init__(self, options: LlamaOptions):
-        super().__init__(options)
+        super().__init__(options, options.num_hidden_layers, options.num_key_value_heads, options.head_dim)
         self.model = LlamaModel(options)
         tied = options.tie_word_embeddings
         self.lm_head = None if tied else linear(options, options.hidden_size, options.vocab_size, bias=False)
         self.softcap = options.final_logit_softcapping
 
-    def _cache_of(self, batch: int, capacity: int, starts: Sequence[int]) -> tg.nn.KeyValueCache:
-        options = self.options
-        assert isinstance(options, LlamaOptions)
-        heads, features = options.num_key_value_heads, options.head_dim
-        return tg.nn.KeyValueCache.empty(options.num_hidden_layers, batch, heads, capacity, features, starts)
+    def _features(self, *arguments: Any) -> tg.Tensor:
+        return self.model(*arguments)
 
-    def __call__(
-        self,
-        input_ids: Any,
-        attention_mask: Any = None,
-        position_ids: Any = None,
-        key: Any = None,
-        cache: tg.nn.KeyValueCache | None = None,
-    ) -> Any:
-        """Returns logits, `[batch, length, vocab_size]`; with a cache, a pair of these and the extended cache.
-
-        Args:
-            input_ids: Tokens, `[batch, length]`, integers.
-            attention_mask: `[batch, length]`, 0 or false for padding.
-            position_ids: `[batch, length]` or `[length]`; 0, 1, 2, ... by default.
-            key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
-            cache: What earlier tokens left, which knows the positions and what is padding.
-
-        Raises:
-            ShapeError: The shapes don't match.
-            OptionError: There is dropout, and no key; or there are a cache and a mask or positions.
-        """
-        position_ids = positions_after(cache, input_ids, attention_mask, position_ids)
-        x = self.model(input_ids, attention_mask, position_ids, key, cache)
-        logits = self.model.embed_tokens.attend(x) if self.lm_head is None else self.lm_head(x)
-        logits = logits if self.softcap is None else self.softcap * tg.tanh(logits / self.softcap)
-        return logits if cache is None else (logits, cache.advanced(x.shape[1]))
+    def _logits(self, features: tg.Tensor) -> tg.Tensor:
+        logits = self.model.embed_tokens.attend(features) if self.lm_head is None else self.lm_head(features)
+        return logits if self.softcap is None else self.softcap * tg.tanh(logits / self.softcap)

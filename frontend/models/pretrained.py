@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import tensorgrad as tg
-from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.errors import ShapeError
 from tensorgrad.models.settings import Options
 from tensorgrad.tracing.location import user_line
 
@@ -63,19 +63,6 @@ def attended(q: Any, k: Any, v: Any, heads: int, mask: Any, dropout: float, key:
     """Returns attention of queries to keys and values, `[batch, length, features]`, by heads that are joined again."""
     parts = (tg.nn.split_heads(part, heads) for part in (q, k, v))
     return tg.nn.merge_heads(tg.nn.scaled_dot_product_attention(*parts, mask=mask, dropout=dropout, dropout_key=key))
-
-
-def positions_after(cache: tg.nn.KeyValueCache | None, input_ids: Any, attention_mask: Any, position_ids: Any) -> Any:
-    """Returns the positions of tokens `[batch, length]` behind those of a cache, or those that there are without one.
-
-    Raises:
-        OptionError: There are a cache and a mask or positions.
-    """
-    if cache is None:
-        return position_ids
-    if attention_mask is not None or position_ids is not None:
-        raise OptionError(f"{user_line()}: a cache has the positions and the padding; pass no others beside it")
-    return cache.positions(tg.array(input_ids).shape[-1])
 
 
 def subkey(key: Any, use: int) -> Any:

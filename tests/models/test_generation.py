@@ -129,3 +129,9 @@ def test_mistakes() -> None:
     for options in ({"temperature": -1}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}, {"max_new_tokens": -1}):
         with pytest.raises(OptionError, match=f"generate: {next(iter(options))} must be"):
             untyped.models.GPT2LMHeadModel.generate(model, [1], **{"max_new_tokens": 2, **options})
+
+
+def test_the_device_is_that_of_the_parameters() -> None:
+    live = gpt2().initialized(0, device="cpu")
+    live.generate(PROMPTS[0], 2)
+    assert list(live._binding.kept[tg.models.LanguageModel]) == ["cpu"]
