@@ -10,6 +10,7 @@ compares a step of two processes with that of one; `attention` compares tiled na
 `calls` times calls of compiled functions by how parameters are passed and how many there are; `edits` times first
 losses after an edit of a program, with the caches of the run before; `imported` compares training steps of PyTorch
 modules that `tg.from_torch` imported with PyTorch's own.
+`precision` compares steps on the CPU by precision, with PyTorch's autocast.
 `all` runs all of these.
 
 `smollm2`, which `all` omits, is a training step of 135 million parameters, by default on the CPU; it takes 6 GB and
@@ -63,6 +64,7 @@ OTHERS = (
     "calls",
     "edits",
     "imported",
+    "precision",
 )
 """The benchmarks other than training steps."""
 
@@ -152,6 +154,10 @@ def main(arguments: list[str] | None = None) -> None:
 
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
             imported.report_imported(device, options.rounds, options.seconds / 4, options.out)
+        elif what == "precision":
+            from benchmarks import precision
+
+            precision.report_precision(min(options.rounds, 5), options.seconds, options.out)
         elif what == "calls":
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
             calls.report(device, options.rounds, options.out / "calls.json")

@@ -193,7 +193,7 @@ def _bounds(run: KernelRun, number: int, value: NumpyArray) -> Iterator[NumpyArr
     First the minimum tolerance, then the difference between f32 and f64, finally how far rounding moves each element:
     near a discontinuity, such as a comparison, that is much.
     """
-    least = tolerance.HALF if value.dtype == np.float16 else tolerance.LEAST
+    least = tolerance.SHORT.get(value.dtype.name, tolerance.LEAST)
     yield tolerance.slack(value, value, least)
     wide = _again(run, number, None)
     if wide is None:

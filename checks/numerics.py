@@ -194,7 +194,7 @@ class NumericsVerifier:
         if effect.changes_gradients:
             self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}
         if effect.rounds:
-            self._expected = {key: _rounded(expected) for key, expected in self._expected.items()}
+            self._expected = {key: _rounded(expected, effect.rounds) for key, expected in self._expected.items()}
         with _blamed_on(pass_):
             actual = self._results(module)
         if effect.adds_updates:
@@ -416,12 +416,12 @@ def _line(value: SSAValue) -> str:
     return line_of(value.owner.location) if isinstance(value.owner, Operation) else "<unknown>"
 
 
-def _rounded(expected: Expected) -> Expected:
-    """Returns the expected value when values are rounded to f16."""
+def _rounded(expected: Expected, roundoff: float) -> Expected:
+    """Returns the expected value when values are rounded with a unit roundoff."""
     if expected.value.dtype.kind != "f":
         return replace(expected, slack=np.nan)
     largest = np.abs(expected.value[np.isfinite(expected.value)]).max(initial=0.0)
-    return replace(expected, slack=max(expected.slack, tolerance.HALF * float(largest)))
+    return replace(expected, slack=max(expected.slack, tolerance.SEVERAL * roundoff * float(largest)))
 
 
 def _without_plan(module: ModuleOp) -> ModuleOp | None:

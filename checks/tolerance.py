@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensorgrad.dialects.short_floats import UNIT_ROUNDOFF
 from tensorgrad.dialects.tg.base import NumpyArray
 
 FACTOR = 8.0
 """The factor on the reference's f32 error that a different order of operations may reach."""
 
-LEAST = 64 * 2.0**-23
+SEVERAL = 64
+"""The roundings that the error of several elementary functions amounts to."""
+
+LEAST = SEVERAL * 2.0**-23
 """The minimum tolerance, relative to the largest element of a result: 64 ulp, that of several elementary functions."""
 
 FEW = 16
@@ -22,8 +26,8 @@ FEW = 16
 NOTHING = 1e-8
 """A value that counts as zero among values of magnitude one: the error of a difference that cancels."""
 
-HALF = 64 * 2.0**-11
-"""Like `LEAST`, if values between kernels are rounded to f16."""
+SHORT = {"float16": SEVERAL * UNIT_ROUNDOFF["f16"], "bfloat16": SEVERAL * UNIT_ROUNDOFF["bf16"]}
+"""Like `LEAST`, for values that are rounded to a short float, by its name in NumPy."""
 
 
 def least_of(size: int) -> float:
@@ -37,7 +41,7 @@ def slack(value: NumpyArray, wide: NumpyArray, least: float = LEAST) -> float:
     Args:
         value: The reference.
         wide: The same value in f64.
-        least: `LEAST`, or `HALF`.
+        least: `LEAST`, or one of `SHORT`.
     """
     if value.dtype.kind != "f":
         return 0.0 if np.array_equal(value, wide) else np.nan

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     TensorType,
-    f16,
     f32,
     f64,
 )
@@ -22,12 +21,13 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.dialects import buf
+from tensorgrad.dialects.short_floats import SHORT_FLOATS
 from tensorgrad.dialects.tg.base import dense, dense_to_numpy
 from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.dialects.tg.elementwise.arithmetic import BitcastOp, CastOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 
-NARROW = (f16, f32)
+NARROW = (*SHORT_FLOATS.values(), f32)
 
 
 def widened_module(module: ModuleOp) -> ModuleOp:

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     StringAttr,
-    f16,
     f32,
     f64,
     i64,
@@ -36,6 +35,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
+
+from tensorgrad.dialects.short_floats import SHORT_FLOATS
 
 FORWARD, QUERIES, KEYS, BACKWARD = "forward", "queries", "keys", "backward"
 RESULTS = {FORWARD: 2, QUERIES: 1, KEYS: 2, BACKWARD: 3}
@@ -193,8 +194,8 @@ class AttentionOp(IRDLOperation):
     of each row's sum of exponentials. `queries`, `keys` and `backward` take those operands, the result's cotangent,
     that logarithm, and each row's sum of result times cotangent. They write the cotangent of the queries, those of keys
     and values, or all three. The kernel's grid is the groups and the queries; for `keys`, the groups and the keys; for
-    `backward`, the groups. Operands of f16 are extended to f32 when loaded and rounded when stored; all arithmetic is
-    in f32 then.
+    `backward`, the groups. Operands of 16 bits are extended to f32 when loaded and rounded when stored; all arithmetic
+    is in f32 then.
 
     Example:
         buf.attention "forward" ins(%q, %k, %v : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>)
@@ -268,7 +269,7 @@ class AttentionOp(IRDLOperation):
     def computed_in(self) -> Attribute:
         """The float type of all arithmetic."""
         element = cast("MemRefType[Attribute]", self.inputs[0].type).element_type
-        return f32 if element == f16 else element
+        return f32 if element in SHORT_FLOATS.values() else element
 
     def affine_maps(self) -> tuple[AffineMap, ...]:
         """Returns the maps, inputs first."""

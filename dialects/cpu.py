@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr, SymbolNameConstraint
-from xdsl.ir import Block, Dialect, Region
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, traits_def
-from xdsl.irdl.constraints import AnyAttr
-from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IndexType,
+    MemRefType,
+    StringAttr,
+    SymbolNameConstraint,
+    VectorType,
+    f32,
+    i32,
+)
+from xdsl.ir import Block, Dialect, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+)
+from xdsl.irdl.constraints import AnyAttr, BaseAttr, VarConstraint
+from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 PARALLEL = "cpu.parallel"
@@ -21,6 +39,9 @@ BELOW = "cpu.below"
 """The exclusive upper bound of a loaded integer, which is not negative."""
 
 ACCESS_MODES = ("read", "read_write")
+
+DOT_LANES = ((4,), (8,), (16,))
+"""The vectors of sums that one instruction adds products of pairs to."""
 
 
 @irdl_op_definition
@@ -79,4 +100,61 @@ class KernelOp(IRDLOperation):
                 raise VerifyException(f'access must be "read" or "read_write", got "{mode}"')
 
 
-Cpu = Dialect("cpu", [KernelOp], [])
+@irdl_op_definition
+class PairOp(IRDLOperation):
+    """Rounds two numbers to bf16, to nearest and ties to even, and puts them into one word, the first in its low half.
+
+    Subnormal numbers may become zero, which `cpu.dot_pairs` takes them for.
+
+    Example:
+        %word = cpu.pair %low, %high
+    """
+
+    name = "cpu.pair"
+    low = operand_def(f32)
+    high = operand_def(f32)
+    word = result_def(i32)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$low `,` $high attr-dict"
+
+    def __init__(self, low: SSAValue, high: SSAValue) -> None:
+        super().__init__(operands=[low, high], result_types=[i32])
+
+
+@irdl_op_definition
+class DotPairsOp(IRDLOperation):
+    """Adds to each sum the two products of the numbers in bf16 that two words hold, as AVX512-BF16's `vdpbf16ps`.
+
+    The product of the high halves is added first. Numbers and sums that are subnormal count as zero.
+
+    Example:
+        %sums = cpu.dot_pairs %before, %x, %y : vector<16xf32>, vector<16xi32>
+    """
+
+    name = "cpu.dot_pairs"
+    SUMS: ClassVar = VarConstraint("Sums", BaseAttr(VectorType))
+    WORDS: ClassVar = VarConstraint("Words", BaseAttr(VectorType))
+    sums = operand_def(SUMS)
+    lhs = operand_def(WORDS)
+    rhs = operand_def(WORDS)
+    result = result_def(SUMS)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$sums `,` $lhs `,` $rhs attr-dict `:` type($result) `,` type($lhs)"
+
+    def __init__(self, sums: SSAValue, lhs: SSAValue, rhs: SSAValue) -> None:
+        super().__init__(operands=[sums, lhs, rhs], result_types=[sums.type])
+
+    def verify_(self) -> None:
+        lanes = self.result.type.get_shape()
+        for value, element in ((self.sums, f32), (self.result, f32), (self.lhs, i32), (self.rhs, i32)):
+            if value.type != VectorType(element, lanes):
+                raise VerifyException(f"expected a vector of {lanes[0]} of {element}, got {value.type}")
+        if lanes not in DOT_LANES:
+            raise VerifyException(f"there are vectors of 4, 8 and 16 sums, got {self.result.type}")
+
+
+Cpu = Dialect("cpu", [KernelOp, PairOp, DotPairsOp], [])

@@ -283,6 +283,7 @@ class PackedSchedule(_Native):
         depth: The number of iterations of the reduction that are packed at a time.
         direct_rows: 1 if rows are read in place: they are elements of an operand with constant strides.
         direct_columns: 1 if columns are read in place: the same, and adjacent columns are contiguous.
+        pairs: 1 if pairs of iterations are multiplied at once: the factors are rounded to bf16, and packed as such.
     """
 
     archetype = "packed"
@@ -297,6 +298,7 @@ class PackedSchedule(_Native):
     depth: int
     direct_rows: int = 0
     direct_columns: int = 0
+    pairs: int = 0
 
     def extents(self, grid: Sequence[int]) -> Extents:
         """Returns the extents of everything else, of the rows and of the columns."""
@@ -391,7 +393,7 @@ ARCHETYPES: dict[str, Callable[..., Schedule]] = {kind.archetype: kind for kind 
 
 EXTENTS = ("workgroup", "groups")
 LOOPS = ("row", "column")
-LEAST = {"broadcast": 0, "chunk": 0, "inner": -1, "direct_rows": 0, "direct_columns": 0}
+LEAST = {"broadcast": 0, "chunk": 0, "inner": -1, "direct_rows": 0, "direct_columns": 0, "pairs": 0}
 """The minimum of the fields that may be less than 1."""
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from ml_dtypes import bfloat16
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, f16, f32, f64, i1, i8, i16, i32, i64
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation
 
 from tensorgrad.dialects.tg.elementwise.arithmetic import PowOp
@@ -22,6 +23,7 @@ from tensorgrad.runtime.errors import ExecutionError
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 SCALAR_DTYPES: dict[Attribute, np.dtype[Any]] = {
+    bf16: np.dtype(bfloat16),
     f16: np.dtype(np.float16),
     f32: np.dtype(np.float32),
     f64: np.dtype(np.float64),

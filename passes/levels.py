@@ -98,14 +98,14 @@ class Effect:
         differentiated: The index of the result whose gradients it adds, if any.
         changes_gradients: Whether gradients become other values, such as means.
         adds_updates: Whether it adds updates, which replace gradients.
-        rounds: Whether it rounds values to fewer bits.
+        rounds: The unit roundoff of the element type that it rounds values to; 0 if it rounds none.
         distributes: Whether it turns a step on a whole batch into the step of one process.
     """
 
     differentiated: int | None = None
     changes_gradients: bool = False
     adds_updates: bool = False
-    rounds: bool = False
+    rounds: float = 0.0
     distributes: bool = False
 
 

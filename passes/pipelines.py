@@ -16,7 +16,7 @@ from tensorgrad.passes.registry import PASSES
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 if TYPE_CHECKING:
-    from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+    from tensorgrad.passes.levels import LevelPass
 
 
 Available: TypeAlias = Mapping[str, Callable[[], type[ModulePass]]]
@@ -98,7 +98,7 @@ def device_passes(
     target: Target = WEBGPU_DEFAULT,
     tuned: str | None = None,
     frugal: bool = False,
-    precision: LowerPrecisionPass | None = None,
+    precision: LevelPass | None = None,
 ) -> list[ModulePass]:
     """Returns the passes from `tg` down to `wgsl`, or to `llvm` for native targets.
 
@@ -106,7 +106,7 @@ def device_passes(
         target: The device's limits and features.
         tuned: A file of schedules that were measured on the target.
         frugal: Whether to order kernels for little memory rather than for few dispatches.
-        precision: The pass that stores values between kernels in fewer bits, if any.
+        precision: The pass that rounds values between kernels, or factors of products, if any.
     """
     from tensorgrad.passes.buffers.fuse.fuse_pass import RULES, FusePass
     from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
@@ -177,7 +177,7 @@ def training_passes(
     function: str | None,
     optimizer: ModulePass | None,
     target: Target = WEBGPU_DEFAULT,
-    precision: LowerPrecisionPass | None = None,
+    precision: LevelPass | None = None,
 ) -> list[ModulePass]:
     """Returns the passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`.
 
@@ -185,7 +185,7 @@ def training_passes(
         function: The loss; may be `None` if the module has one function.
         optimizer: The pass that adds the update functions, if any.
         target: The device's limits and features.
-        precision: The pass that stores values between kernels in fewer bits, if any.
+        precision: The pass that rounds values between kernels, or factors of products, if any.
     """
     from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
     from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
@@ -212,7 +212,7 @@ def inlined_passes(target: Target | None = None) -> list[ModulePass]:
     return [InlineCallsPass(recompute=False), *forward_passes(target)]
 
 
-def inference_passes(target: Target = WEBGPU_DEFAULT, precision: LowerPrecisionPass | None = None) -> list[ModulePass]:
+def inference_passes(target: Target = WEBGPU_DEFAULT, precision: LevelPass | None = None) -> list[ModulePass]:
     """Returns the passes from functions on `tg` to the kernels that compute them."""
     return [*inlined_passes(target), *device_passes(target, precision=precision)]
 
@@ -247,13 +247,13 @@ class TrainingPipeline(Pipeline):
 
     As text, `training-pipeline{function=loss optimizer="adam(1e-3)" target=webgpu-default}`: the optimizer is an
     argument of `trace-optimizer`, or `none`. `precision=f16` adds `lower-precision` after `fuse`, and `loss-scale=1024`
-    sets its scale.
+    sets its scale; `precision=bf16-products` adds `round-factors`.
 
     Attributes:
         optimizer: The pass that adds the update functions, if any.
         function: The loss; may be omitted if there is only one function.
         target: The device; in text a profile, a file or JSON.
-        precision: The pass that stores values between kernels in fewer bits, if any.
+        precision: The pass that rounds values between kernels, or factors of products, if any.
     """
 
     name = "training-pipeline"
@@ -261,7 +261,7 @@ class TrainingPipeline(Pipeline):
     optimizer: ModulePass | None
     function: str | None = None
     target: Target = WEBGPU_DEFAULT
-    precision: LowerPrecisionPass | None = None
+    precision: LevelPass | None = None
 
     @classmethod
     def from_spec(cls, spec: ArgSpec, available: Available) -> Self:
@@ -284,17 +284,17 @@ class TrainingPipeline(Pipeline):
 class InferencePipeline(Pipeline):
     """Lowers functions on `tg` to the kernels that compute them: `inference-pipeline{target=webgpu-default}`.
 
-    `precision=f16` adds `lower-precision` after `fuse`.
+    `precision=f16` adds `lower-precision` after `fuse`, and `precision=bf16-products` adds `round-factors`.
 
     Attributes:
         target: The device; in text a profile, a file or JSON.
-        precision: The pass that stores values between kernels in fewer bits, if any.
+        precision: The pass that rounds values between kernels, or factors of products, if any.
     """
 
     name = "inference-pipeline"
 
     target: Target = WEBGPU_DEFAULT
-    precision: LowerPrecisionPass | None = None
+    precision: LevelPass | None = None
 
     @classmethod
     def from_spec(cls, spec: ArgSpec, available: Available) -> Self:
@@ -312,18 +312,28 @@ PIPELINES: dict[str, type[Pipeline]] = {kind.name: kind for kind in (TrainingPip
 """The pipelines by name."""
 
 
-def _precision(pipeline: str, options: dict[str, ParameterListType]) -> LowerPrecisionPass | None:
-    """Removes the options of `lower-precision`; returns the pass if they request it."""
-    element = _text(pipeline, "precision", options.pop("precision", ("f32",)))
+PRECISIONS: dict[str, ArgSpec | None] = {
+    "f32": None,
+    "f16": ArgSpec("lower-precision", {"element": ("f16",)}),
+    "bf16": ArgSpec("lower-precision", {"element": ("bf16",), "scale": (1.0,)}),
+    "bf16-products": ArgSpec("round-factors", {"element": ("bf16",)}),
+}
+"""The pass after `fuse` that implements each precision."""
+
+
+def _precision(pipeline: str, options: dict[str, ParameterListType]) -> LevelPass | None:
+    """Removes the options of a precision; returns the pass that implements it, if there is one."""
+    precision = _text(pipeline, "precision", options.pop("precision", ("f32",)))
     scale = options.pop("loss_scale", None)
-    if element == "f32":
-        if scale is not None:
-            raise ValueError(f"{pipeline}: loss-scale needs precision=f16")
+    if precision not in PRECISIONS:
+        raise ValueError(f"{pipeline}: precision must be one of {', '.join(PRECISIONS)}, not {precision}")
+    if scale is not None and precision != "f16":
+        raise ValueError(f"{pipeline}: loss-scale needs precision=f16")
+    spec = PRECISIONS[precision]
+    if spec is None:
         return None
-    settings: dict[str, ParameterListType] = {"element": (element,)}
-    if scale is not None:
-        settings["scale"] = scale
-    return cast("LowerPrecisionPass", read_pass(ArgSpec("lower-precision", settings), PASSES))
+    settings: dict[str, ParameterListType] = {} if scale is None else {"scale": scale}
+    return cast("LevelPass", read_pass(ArgSpec(spec.name, {**spec.parameters, **settings}), PASSES))
 
 
 def _text(pipeline: str, option: str, values: ParameterListType) -> str:

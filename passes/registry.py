@@ -27,6 +27,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "lower-tg-to-buf": ("tensorgrad.passes.buffers.lower_tg_to_buf", "LowerTgToBufPass"),
     "fuse": ("tensorgrad.passes.buffers.fuse", "FusePass"),
     "lower-precision": ("tensorgrad.passes.buffers.lower_precision", "LowerPrecisionPass"),
+    "round-factors": ("tensorgrad.passes.buffers.round_factors", "RoundFactorsPass"),
     "split-reductions": ("tensorgrad.passes.buffers.split_reductions", "SplitReductionsPass"),
     "split-kernels": ("tensorgrad.passes.buffers.split_kernels", "SplitKernelsPass"),
     "schedule": ("tensorgrad.passes.buffers.schedule", "SchedulePass"),

@@ -13,8 +13,6 @@ from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 
-from tensorgrad.dialects.tg.base import is_float
-
 INTEGERS = (IndexType, IntegerType)
 
 NONE: Mapping[str, Attribute] = {}
@@ -355,8 +353,8 @@ class Formula(ScalarBuilder):
 
 def constant_attribute(number: float, element: Attribute) -> FloatAttr | IntegerAttr:
     """Returns the attribute of a constant of a buffer's element type; integers above the signed range wrap."""
-    if is_float(element):
-        return FloatAttr(float(number), cast(AnyFloat, element))
+    if isinstance(element, AnyFloat):
+        return FloatAttr(float(number), element)
     return _integer_attribute(int(number), cast("IntegerType | IndexType", element))
 
 

@@ -40,6 +40,7 @@ class Target:
         language: The kernel language: "wgsl", or "llvm" for native code on a CPU, which has no limit on bindings and
             supports f64.
         vector_bytes: The size of a CPU vector register: 16 with NEON, 32 with AVX2, 64 with AVX-512.
+        bf16_dot: Whether native code may add products of pairs of bf16 to f32, as AVX512-BF16 does.
         check_bounds: Whether native code checks every index before an access.
 
     Raises:
@@ -66,6 +67,7 @@ class Target:
     shader_dialect: Annotated[str, one_of(*SHADER_DIALECTS)] = "naga"
     language: Annotated[str, one_of(*LANGUAGES)] = "wgsl"
     vector_bytes: Annotated[int, one_of(16, 32, 64)] = 32
+    bf16_dot: bool = False
     check_bounds: bool = False
 
     def __post_init__(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import tensorgrad as tg
@@ -65,9 +67,16 @@ def batch(vocabulary: int = VOCABULARY) -> dict[str, np.ndarray]:
 
 
 def build(
-    device: tg.DeviceName, layers: int = LAYERS, vocabulary: int = VOCABULARY, tune: bool | float = False
+    device: tg.DeviceName,
+    layers: int = LAYERS,
+    vocabulary: int = VOCABULARY,
+    tune: bool | float = False,
+    **options: Any,
 ) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """Returns the training step on a device, and a batch; fewer layers and tokens make a smaller model."""
+    """Returns the training step on a device, and a batch; fewer layers and tokens make a smaller model.
+
+    Other options are passed to `tg.compile`.
+    """
     shape = tg.spec((1, LENGTH), "i32")
     training = tg.compile(
         SmolLM2(vocabulary, layers),
@@ -76,5 +85,6 @@ def build(
         inputs={"tokens": shape, "following": shape},
         device=device,
         tune=tune,
+        **options,
     )
     return training, batch(vocabulary)

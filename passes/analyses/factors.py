@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, f32, f64
+from xdsl.dialects.builtin import FloatAttr, bf16, f32, f64
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
@@ -47,6 +47,19 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
         if axes.get(x) == frozenset(("row",)) and axes.get(y) == frozenset(("column",)):
             return Factors(x, y)
     return None
+
+
+def before_rounding(value: SSAValue) -> SSAValue | None:
+    """Returns what a value is that was rounded to bf16 and is f32 again; `None` for any other."""
+    wide = value.owner
+    narrow = wide.input.owner if isinstance(wide, arith.ExtFOp) else None
+    return narrow.input if isinstance(narrow, arith.TruncFOp) and narrow.result.type == bf16 else None
+
+
+def before_rounding_both(factors: Factors) -> Factors | None:
+    """Returns the factors before they were rounded to bf16; `None` unless both were."""
+    row, column = before_rounding(factors.row), before_rounding(factors.column)
+    return None if row is None or column is None else Factors(row, column)
 
 
 def step_conditions(stage: GenericOp, factors: Factors, sides: Collection[int]) -> list[SSAValue]:

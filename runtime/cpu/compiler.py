@@ -21,6 +21,9 @@ LARGEST = 1 << 32
 FEATURES_VARIABLE = "TG_CPU_FEATURES"
 """LLVM features to compile with, or without, such as `-avx512f`: to see what the code is on CPUs that lack them."""
 
+BF16_DOT = "@llvm.x86.avx512bf16."
+"""What intrinsics begin with that add products of pairs of bf16."""
+
 OPTIMIZATION = 2
 """LLVM's optimization level: 1 compiles no faster, and 3 compiles longer without faster code on the workloads."""
 
@@ -44,10 +47,19 @@ class HostCpu:
     @property
     def vector_bytes(self) -> int:
         """The size of a vector register."""
-        features = {feature[1:]: feature[0] == "+" for feature in self.features.split(",")}  # the last mention counts
-        if not (features.get("avx") and features.get("avx2")):  # without either, LLVM leaves out all that builds on it
+        if not (self.has("avx") and self.has("avx2")):  # without either, LLVM leaves out all that builds on it
             return 16
-        return 64 if features.get("avx512f") else 32
+        return 64 if self.has("avx512f") else 32
+
+    @property
+    def bf16_dot(self) -> bool:
+        """Whether it adds products of pairs of bf16, in vectors of any width."""
+        return self.vector_bytes == 64 and self.has("avx512vl") and self.has("avx512bf16")
+
+    def has(self, feature: str) -> bool:
+        """Returns whether code may use a feature, of which the string's last mention counts."""
+        features = {named[1:]: named[0] == "+" for named in self.features.split(",") if named}
+        return features.get(feature, False)
 
 
 @cache
@@ -86,12 +98,14 @@ def optimized(text: str, generator: Any) -> Any:
     """Parses, verifies and optimizes a module.
 
     Raises:
-        RuntimeError: The text is malformed.
+        RuntimeError: The text is malformed, or uses instructions that this CPU lacks.
     """
     import llvmlite.binding as binding
 
     if "\0" in text:  # where LLVM would stop reading, without an error
         raise RuntimeError("it contains a NUL character")
+    if BF16_DOT in text and not host_cpu().bf16_dot:  # where LLVM would end the process
+        raise RuntimeError("it uses AVX512-BF16, which this CPU lacks: compile it for this CPU")
     module = binding.parse_assembly(f'target triple = "{host_cpu().triple}"\n{text}')
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=OPTIMIZATION)

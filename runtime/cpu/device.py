@@ -103,6 +103,8 @@ def _device() -> CpuDevice:
     host = host_cpu()
     device = object.__new__(CpuDevice)
     device.info = CpuInfo(f"{host.name} ({platform.machine()})", "cpu", "LLVM", host.llvm)
-    device.target = replace(CPU, vector_bytes=host.vector_bytes, check_bounds=BOUNDS in debug_flags())
+    device.target = replace(
+        CPU, vector_bytes=host.vector_bytes, bf16_dot=host.bf16_dot, check_bounds=BOUNDS in debug_flags()
+    )
     device.pool = POOL
     return device

@@ -255,7 +255,7 @@ def test_other_dtypes_stay() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"precision": "f8"}, "tg.compile: precision must be one of f32, f16, not 'f8'"),
+        ({"precision": "f8"}, "tg.compile: precision must be one of f32, f16, bf16, bf16-products, not 'f8'"),
         ({"precision": None}, "precision must be one of"),
         ({"loss_scale": 1024.0}, "loss_scale is for precision"),
         ({"precision": "f16", "loss_scale": 1000.0}, "must be a power of two, such as 1024, got 1000.0"),

@@ -105,7 +105,7 @@ def test_passes_declare_how_they_change_values() -> None:
     assert {pass_.name: effect_of(pass_) for pass_ in passes if effect_of(pass_) != Effect()} == {
         "grad": Effect(differentiated=0),
         "append-updates": Effect(adds_updates=True),
-        "lower-precision": Effect(rounds=True),
+        "lower-precision": Effect(rounds=2.0**-11),
     }
 
 

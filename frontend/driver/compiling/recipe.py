@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from tensorgrad.driver.device import target_of
 from tensorgrad.errors import OptionError
-from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+from tensorgrad.passes.levels import LevelPass
 from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
@@ -38,7 +38,7 @@ class Recipe:
         memory_limit: The most bytes that all buffers on the device may take together, or None.
         reserved_bytes: The part of the limit that is reserved for a step's other program.
         tuning_seconds: The time limit for measuring schedules; with 0, the default schedules are used.
-        precision: The pass that stores values between kernels with fewer bits, or None.
+        precision: The pass that rounds values between kernels, or factors of products, or None.
         timeout: For how many seconds to wait for the device at a time, or None.
         snapshot_every: The number of steps between snapshots to restart from when the device is lost, or None.
         edit_passes: Modifies the list of passes on `tg`, and the list of those below it, before they run.
@@ -52,7 +52,7 @@ class Recipe:
     memory_limit: int | None = None
     reserved_bytes: int = 0
     tuning_seconds: float = 0.0
-    precision: LowerPrecisionPass | None = None
+    precision: LevelPass | None = None
     timeout: float | None = None
     snapshot_every: int | None = None
     edit_passes: EditPasses | None = None

@@ -26,7 +26,7 @@ from tensorgrad.driver.stepping.model_tracing import checked_results
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.nn.values import check_kept, closed, opened
 from tensorgrad.ops.promotion import as_tensor
-from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+from tensorgrad.passes.levels import LevelPass
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.runtime.tracebacks import trim
 from tensorgrad.tracing import trees
@@ -66,7 +66,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         static: Sequence[str],
         donate: Sequence[str],
         device: str,
-        precision: LowerPrecisionPass | None,
+        precision: LevelPass | None,
         snapshot_every: int | None,
     ):
         super().__init__(function_name(function))
@@ -335,8 +335,9 @@ def jit(
             call, as with a cache of keys and values, then copies nothing, and takes no second buffer.
         device: "auto" for a hardware adapter if there is one, else the CPU; "wgpu" for any adapter; "cpu" for native
             code; "numpy" for the reference.
-        precision: "f16" stores what depends on products, convolutions or attention as half floats between kernels, see
-            `tg.compile`; then no derivative may be taken inside.
+        precision: "f16" and "bf16" store what depends on products, convolutions or attention with 16 bits between
+            kernels, "bf16-products" rounds the factors of products, see `tg.compile`. With "f16" no derivative may be
+            taken inside.
         on_device_lost: "raise" raises a `DeviceLostError` when the device is lost. "restart" continues on a new device:
             the inputs of unread results are kept in host memory, and the results recomputed.
 

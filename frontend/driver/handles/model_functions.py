@@ -17,8 +17,8 @@ from tensorgrad.driver.stepping.step_programs import StepProgram
 from tensorgrad.driver.stepping.step_source import Source
 from tensorgrad.nn.state import Assigning
 from tensorgrad.optim.parts import wrt_of
-from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import order_parameters
+from tensorgrad.passes.levels import LevelPass
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.tracer import checked_module
@@ -47,7 +47,7 @@ class ModelFunctions:
         check: Check,
         assigning: Assigning,
         what: str,
-        precision: LowerPrecisionPass | None,
+        precision: LevelPass | None,
         distribution: Distribution | None,
     ) -> Specialization:
         """Returns a function of the model, compiled for some inputs.
@@ -58,7 +58,7 @@ class ModelFunctions:
             check: Checks its result.
             assigning: How assignments to buffers are treated; see `trace_model`.
             what: The method's name in error messages.
-            precision: The pass that stores values between kernels with fewer bits, or None.
+            precision: The pass that rounds values between kernels, or factors of products, or None.
             distribution: How it is divided among processes, if it is.
         """
         source, step, phases = self._source, self._step.recipe, Phases()

@@ -458,7 +458,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
             inputs: A shape (f32) or a `tg.spec` for each input, by name, or a dict or dataclass of `tg.spec`s; or
                 `tg.like` of examples. It is compiled for these immediately, and for other leading extents when it is
                 called with them. `None` compiles on calls only.
-            precision: How values between kernels are stored, as for `tg.compile`; `None` is as in the training.
+            precision: What has fewer bits than f32, as for `tg.compile`; `None` is as in the training.
 
         Returns:
             The compiled function, which always uses the current parameters.

@@ -18,7 +18,7 @@ from tensorgrad.tracing.checks import is_integer
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
-    from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+    from tensorgrad.passes.levels import LevelPass
 
 DEFAULT_TUNING_SECONDS = 60.0
 """The default time limit of tuning."""
@@ -74,8 +74,8 @@ class StepOptions:
         return tuning_seconds(self.tune)
 
     @property
-    def rounding(self) -> LowerPrecisionPass | None:
-        """The pass that stores activations with fewer bits, if requested."""
+    def rounding(self) -> LevelPass | None:
+        """The pass that rounds activations, or factors of products, if requested."""
         return checked_precision("tg.compile", self.precision, self.loss_scale)
 
     @property

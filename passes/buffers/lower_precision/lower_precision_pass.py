@@ -6,18 +6,16 @@ import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FunctionType, ModuleOp, f16
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.short_floats import SHORT_FLOATS, UNIT_ROUNDOFF
 from tensorgrad.passes.buffers.lower_precision.choose import chosen
 from tensorgrad.passes.buffers.lower_precision.rewrite import retyped, rewrite
 from tensorgrad.passes.levels import KERNELS, Effect, LevelPass
-
-ELEMENTS = {"f16": f16}
-"""The element types that values may be stored with."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,8 @@ class LowerPrecisionPass(LevelPass):
     Expects functions of `buf` in f32 after `fuse` and before `plan-memory`; other element types are left alone.
     Guarantees that only temporary buffers change, from f32 to `element`. A kernel extends what it loads from them, and
     rounds results that it computed in f32, sums included, when it stores them. Values that stay inside a kernel are not
-    rounded. A value beyond the range of f16 (65504) is stored as an infinity, so that the overflow stays visible.
+    rounded. A value beyond the range of f16 (65504) is stored as an infinity, so that the overflow stays visible; bf16
+    has the range of f32.
 
     Candidates are the values that depend on a product, convolution or attention and on which a result of role `output`
     depends: the activations, whether saved for the backward pass or not. Of these, the pass changes
@@ -42,7 +41,7 @@ class LowerPrecisionPass(LevelPass):
     output depends on (cotangents, gradients, updates) change only if `scale` is given.
 
     Attributes:
-        element: The element type to store: f16.
+        element: The element type to store: f16, or bf16, which has the range of f32.
         smallest: The fewest elements of a buffer that is worth changing.
         scale: If positive, cotangents are stored with fewer bits too. Stores multiply them by this power of two, and
             loads divide by it. Exceptions are cotangents as large as a parameter, such as its gradient, those of an
@@ -59,16 +58,16 @@ class LowerPrecisionPass(LevelPass):
 
     @property
     def effect(self) -> Effect:
-        return Effect(rounds=True)
+        return Effect(rounds=UNIT_ROUNDOFF.get(self.element, 0.0))
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        if self.element not in ELEMENTS:
+        if self.element not in SHORT_FLOATS:
             raise DiagnosticException(
-                f"lower-precision: element must be one of {', '.join(ELEMENTS)}, got {self.element!r}"
+                f"lower-precision: element must be one of {', '.join(SHORT_FLOATS)}, got {self.element!r}"
             )
         if self.scale and (not 0 < self.scale < math.inf or math.frexp(self.scale)[0] != 0.5):
             raise DiagnosticException(f"lower-precision: scale must be a power of two, got {self.scale}")
-        element = ELEMENTS[self.element]
+        element = SHORT_FLOATS[self.element]
         scales: dict[SSAValue, float] = {}
         for value, scale in chosen(op, self.smallest, self.scale).items():
             for name in value.names:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f16, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import element_of, shape_of
+from tensorgrad.dialects.short_floats import SHORT_FLOATS
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
 from tensorgrad.passes.codegen.common.kernel_code import Code
@@ -60,17 +61,18 @@ class Element:
         return Element(self.buffer, Linear(later), value, known)
 
     def load(self, code: Code) -> Value:
-        """Returns the element, f16 as f32; all loops must be known."""
+        """Returns the element, a short float as f32; all loops must be known."""
         assert not self.rest.terms
         at = code.number(0) if self.value is None else self.value
         element = code.element(code.bindings[self.buffer].memory, at)
-        return element.cast(arith.ExtFOp, f32) if element.type == f16 else element
+        return element.cast(arith.ExtFOp, f32) if element.type in SHORT_FLOATS.values() else element
 
     def store(self, code: Code, value: Value) -> None:
         """Stores the element; all loops must be known."""
         at = code.number(0) if self.value is None else self.value
-        if element_of(self.buffer) == f16:
-            value = value.cast(arith.TruncFOp, f16)
+        element = element_of(self.buffer)
+        if element in SHORT_FLOATS.values():
+            value = value.cast(arith.TruncFOp, element)
         code.put(value, code.bindings[self.buffer].memory, at)
 
 

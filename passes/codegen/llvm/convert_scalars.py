@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
+import numpy as np
+from ml_dtypes import bfloat16
 from xdsl.dialects import arith, llvm, math, vector
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -17,6 +19,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     UnknownLoc,
     VectorType,
+    bf16,
     f16,
     f32,
     f64,
@@ -30,11 +33,13 @@ from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects import wgsl
+from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import short_ints
 
 INDEX = IndexType()
+CONVERTED: dict[Attribute, Attribute] = {INDEX: i64, bf16: i16}
+"""The types that others stand for."""
 POINTER = llvm.LLVMPointerType()
 
 Properties: TypeAlias = Mapping[str, Attribute]
@@ -65,6 +70,9 @@ NAMES: dict[Attribute, str] = {
 }
 """Type suffixes in the names of intrinsics."""
 
+
+FCMP_UNORDERED = 14
+"""The predicate of LLVM that holds if an operand is NaN."""
 
 LIBRARY_PREFIX = "libm."
 """The prefix of C library functions in a module, where a user's function may have the same name."""
@@ -109,8 +117,8 @@ class Builder:
 
     @staticmethod
     def type_of(type_: Attribute) -> Attribute:
-        """Returns the converted type; an index is 64 bits wide."""
-        return i64 if type_ == INDEX else type_
+        """Returns the converted type: an index has 64 bits, and a bf16 is its 16 bits, since few CPUs have its type."""
+        return CONVERTED.get(type_, type_)
 
     def _insert_first(self, op: Operation) -> None:
         """Inserts a constant after the others in the entry block."""
@@ -298,6 +306,8 @@ def _constant(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAVal
         number, type_ = cast("IntegerAttr[IntegerType]", value).value.data, op.results[0].type
         return b.number(number) if type_ == INDEX else b.integer(number, type_)
     assert isinstance(value, FloatAttr | DenseIntOrFPElementsAttr)
+    if op.results[0].type == bf16 and isinstance(value, FloatAttr):
+        return b.integer(int(np.array(value.value.data, bfloat16).view(np.uint16)), i16)
     return b.constant(value, op.results[0].type)
 
 
@@ -328,10 +338,6 @@ def _resized(kind: type[Operation]) -> Rule:
         return b.cast(kind if _width(type_) > _width(value.type) else llvm.TruncOp, value, type_)
 
     return rule
-
-
-def _cast(kind: type[Operation]) -> Rule:
-    return lambda b, op, operands: b.cast(kind, operands[0], b.type_of(op.results[0].type))
 
 
 def _signed_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
@@ -387,6 +393,57 @@ def _bitcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValu
     if is_integer(type_) and is_integer(operands[0].type):
         return _resized(llvm.ZExtOp)(b, op, operands)
     return b.cast(llvm.BitcastOp, operands[0], type_)
+
+
+def _narrowed(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    """Rounds a float to one with fewer bits."""
+    if op.results[0].type != bf16:
+        return b.cast(llvm.FPTruncOp, operands[0], op.results[0].type)
+    high = b.make(llvm.LShrOp, (_rounded_to_bf16(b, operands[0]), b.integer(16, i32)), i32)
+    return b.cast(llvm.TruncOp, high, i16)
+
+
+def _widened(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    """Extends a float to one with more bits."""
+    if op.operands[0].type != bf16:
+        return b.cast(llvm.FPExtOp, operands[0], op.results[0].type)
+    word = b.cast(llvm.ZExtOp, operands[0], i32)
+    wide = b.cast(llvm.BitcastOp, b.make(llvm.ShlOp, (word, b.integer(16, i32)), i32, WRAPS), f32)
+    return wide if op.results[0].type == f32 else b.cast(llvm.FPExtOp, wide, op.results[0].type)
+
+
+def _rounded_to_bf16(b: Builder, value: SSAValue) -> SSAValue:
+    """Returns the bits of an f32, of which the high half is those of the nearest bf16, ties to even; a NaN stays one.
+
+    LLVM's conversion is a call on most CPUs, and takes subnormal numbers for zero on others.
+    """
+    if value.type == f64:
+        value = b.cast(llvm.FPTruncOp, value, f32)
+    bits = b.cast(llvm.BitcastOp, value, i32)
+    last = b.make(llvm.AndOp, (b.make(llvm.LShrOp, (bits, b.integer(16, i32)), i32), b.integer(1, i32)), i32)
+    rounded = b.make(llvm.AddOp, (bits, b.make(llvm.AddOp, (last, b.integer(0x7FFF, i32)), i32, WRAPS)), i32, WRAPS)
+    quiet = b.make(llvm.OrOp, (bits, b.integer(0x400000, i32)), i32)
+    unordered = {"predicate": integer_attribute(FCMP_UNORDERED, i64), "fastmathFlags": fast_math(())}
+    is_nan = b.make(llvm.FCmpOp, (value, value), i1, unordered)
+    return b.make(llvm.SelectOp, (is_nan, quiet, rounded), i32, {"fastmathFlags": fast_math(())})
+
+
+def _pair(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    """Puts two numbers of bf16 into one word, rounded by the instruction for it."""
+    low, high = (
+        b.cast(llvm.ZExtOp, b.cast(llvm.BitcastOp, b.cast(llvm.FPTruncOp, operand, bf16), i16), i32)
+        for operand in operands
+    )
+    return b.make(llvm.OrOp, (low, b.make(llvm.ShlOp, (high, b.integer(16, i32)), i32, WRAPS)), i32)
+
+
+def _dot_pairs(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    """Adds products of pairs by the instruction for as many sums."""
+    sums, *words = operands
+    kind = cast("VectorType[Attribute]", sums.type)
+    lanes = kind.element_count()
+    halves = [b.cast(llvm.BitcastOp, word, VectorType(bf16, [2 * lanes])) for word in words]
+    return b.intrinsic(f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", [sums, *halves], kind)
 
 
 def is_integer(type_: Attribute) -> bool:
@@ -498,8 +555,8 @@ RULES: Mapping[type[Operation], Rule] = {
     arith.ExtSIOp: _resized(llvm.SExtOp),
     arith.ExtUIOp: _resized(llvm.ZExtOp),
     arith.TruncIOp: _resized(llvm.ZExtOp),
-    arith.ExtFOp: _cast(llvm.FPExtOp),
-    arith.TruncFOp: _cast(llvm.FPTruncOp),
+    arith.ExtFOp: _widened,
+    arith.TruncFOp: _narrowed,
     arith.SIToFPOp: _signed_to_float,
     arith.UIToFPOp: _unsigned_to_float,
     arith.FPToSIOp: _to_integer("fptosi"),
@@ -511,5 +568,7 @@ RULES: Mapping[type[Operation], Rule] = {
     wgsl.RemFOp: _binary(llvm.FRemOp, {"fastmathFlags": fast_math(())}),
     vector.BroadcastOp: _broadcast,
     vector.ShuffleOp: _shuffle,
+    cpu.PairOp: _pair,
+    cpu.DotPairsOp: _dot_pairs,
 }
 """The conversion of each op. Integers wrap around and floats follow IEEE 754, as everywhere."""

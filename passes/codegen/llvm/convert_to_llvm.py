@@ -63,11 +63,11 @@ LINE = 64
 class ConvertToLlvmPass(LevelPass):
     """Converts each `cpu.kernel` to an `llvm.func` of its buffers' addresses, scratch memory, and a range of tasks.
 
-    Expects f32 and f16 code after `expand-math`. Guarantees functions of branches and scalar or vector instructions. An
-    i1 in memory is a 32-bit word. Arrays local to a kernel are allocated in scratch memory, whose size is the attribute
-    `cpu.scratch`; functions of f64 are calls to the C library. Constants are materialized once, in the entry block. If
-    the target has `check_bounds`, an out-of-bounds index is recorded in the kernel's `.fault`, and element 0 is
-    accessed instead.
+    Expects code after `expand-math`. Guarantees functions of branches and scalar or vector instructions. An i1 in
+    memory is a 32-bit word; a bf16 is the integer of its bits. Arrays local to a kernel are allocated in scratch
+    memory, whose size is the attribute `cpu.scratch`; functions of f64 are calls to the C library. Constants are
+    materialized once, in the entry block. If the target has `check_bounds`, an out-of-bounds index is recorded in the
+    kernel's `.fault`, and element 0 is accessed instead.
 
     Attributes:
         target: The target CPU.
@@ -184,7 +184,7 @@ class _Function(Builder):
 
     def _address(self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute) -> SSAValue:
         element = element_of(memory)
-        stored = i32 if element == i1 else element
+        stored = i32 if element == i1 else self.type_of(element)
         if not indices:
             return self.env[memory]
         (at,) = indices
@@ -231,7 +231,7 @@ class _Function(Builder):
     def _load(
         self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute, below: Attribute | None = None
     ) -> SSAValue:
-        stored = i32 if type_ == i1 else type_
+        stored = i32 if type_ == i1 else self.type_of(type_)
         operands = (self._address(memory, indices, type_),)
         op = llvm.LoadOp.create(operands=operands, result_types=(stored,), properties=self._access(memory))
         self._mark(op)

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     VectorType,
+    bf16,
     f16,
     f32,
     f64,
@@ -36,7 +37,7 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.passes.codegen.llvm.convert_scalars import LIBRARY_PREFIX
 from tensorgrad.passes.codegen.llvm.convert_to_llvm import FAULT, LOOP
 
-FLOATS: Mapping[Attribute, str] = {f16: "half", f32: "float", f64: "double"}
+FLOATS: Mapping[Attribute, str] = {bf16: "bfloat", f16: "half", f32: "float", f64: "double"}
 
 PREDICATED = '!{!"llvm.loop.vectorize.predicate.enable", i1 true}'
 """Lets LLVM fold the tail of a loop by masking; it emits a scalar epilogue otherwise."""

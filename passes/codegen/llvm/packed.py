@@ -14,7 +14,8 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from tensorgrad.dialects.buf import KernelOp, maps_of
+from tensorgrad.dialects import cpu
+from tensorgrad.dialects.buf import KernelOp, element_of, maps_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import stage_values, store_outputs
@@ -22,7 +23,7 @@ from tensorgrad.passes.codegen.common.stage_loops import Loops
 from tensorgrad.passes.codegen.llvm.factors import LEAST_RUN, Factor, Tile, Window, over_runs
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packed_product import Product
-from tensorgrad.passes.codegen.llvm.packing import Columns, sequential
+from tensorgrad.passes.codegen.llvm.packing import Columns, pairs_of, sequential
 from tensorgrad.passes.scalars import Value
 
 
@@ -237,11 +238,11 @@ class _Task:
     def _each_block(self, body: Callable[[_ColumnBlock], None]) -> None:
         """Writes code for each block of the tile's columns."""
         code, product = self.code, self.product
-        depth, width = 0 if product.columns is None else product.columns.depth, product.schedule.columns
+        length, width = 0 if product.columns is None else product.columns.length, product.schedule.columns
 
         def whole(number: Value) -> None:
             first = number * width
-            body(_ColumnBlock(product.whole, first, first * depth, first))
+            body(_ColumnBlock(product.whole, first, first * length, first))
 
         if product.extents[2] >= width:
             sequential(code, self.whole_count // width, whole)
@@ -250,7 +251,7 @@ class _Task:
 
             def behind() -> None:
                 first = self.column_count - tail.filled
-                body(_ColumnBlock(tail, first, self.whole_count * depth, self.whole_count))
+                body(_ColumnBlock(tail, first, self.whole_count * length, self.whole_count))
 
             _when(code, self.is_last, behind)
 
@@ -351,13 +352,15 @@ class _Task:
         row_factor = self._factor(product.factors.row, part, is_row=True)
         column_factor = self._factor(product.factors.column, part, is_row=False)
         indices = [row_factor.at_row(code, rows.first + i) for i in range(product.schedule.rows)]
+        multiply, count = (_dot_pairs, pairs_of(part.count)) if product.schedule.pairs else (vector.FMAOp, part.count)
 
         def loaded(k: Value) -> list[Value]:
             if product.columns is None:
                 return column_factor.vectors(code, columns.first, k, parts)
             start = k * columns.columns.width
-            at, memory = columns.panel + start, product.columns.memory
-            return [code.vector(memory, at + by, kind) for by, kind in parts]
+            at, memory = columns.panel + start, product.columns.packed
+            packed = columns.columns.parts(element_of(memory))
+            return [code.vector(memory, at + by, kind) for by, kind in packed]
 
         def step(k: Value, sums: Sequence[Value]) -> list[Value]:
             # All rows use each vector and all vectors each row's element, so that few loads feed many products.
@@ -366,14 +369,14 @@ class _Task:
             values: list[Value] = []
             for i, row in enumerate(indices):
                 factor = row_factor.value(code, row, at) if product.rows is None else product.rows.element(code, i, k)
-                for (_, kind), value in zip(parts, vectors, strict=True):
-                    spread = code.add(vector.BroadcastOp(factor.ssa, kind)).ssa
-                    multiplied = vector.FMAOp(spread, value.ssa, sums[len(values)].ssa)
+                for value in vectors:
+                    spread = code.add(vector.BroadcastOp(factor.ssa, cast("VectorType[Attribute]", value.type))).ssa
+                    multiplied = multiply(spread, value.ssa, sums[len(values)].ssa)
                     multiplied.location = product.stage.location  # the kernel's may be that of its epilogue
                     values.append(code.add(multiplied))
             return values
 
-        return code.loop_to(part.count, zeros, step)
+        return code.loop_to(count, zeros, step)
 
     # Epilogue
 
@@ -417,6 +420,11 @@ class _Task:
             values = [known[stage.outputs[0]]] if is_sum else stage_values(code, stage, loops, known)
             known.update(zip(stage.outputs, values, strict=True))
             store_outputs(product.kernel, stage, code, loops, values)
+
+
+def _dot_pairs(lhs: SSAValue, rhs: SSAValue, sums: SSAValue) -> cpu.DotPairsOp:
+    """Returns the op that adds products of pairs, with operands in the order of `vector.fma`."""
+    return cpu.DotPairsOp(sums, lhs, rhs)
 
 
 def _count(code: Code, start: Value, extent: int, most: int) -> Value:

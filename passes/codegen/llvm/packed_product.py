@@ -15,7 +15,7 @@ from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_ex
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
-from tensorgrad.passes.analyses.factors import factors_of, result_stride, step_conditions
+from tensorgrad.passes.analyses.factors import before_rounding_both, factors_of, result_stride, step_conditions
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.windows import OperandPosition, plain_place, run_along
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_widths
@@ -69,6 +69,13 @@ class Product:
                 f"the kernel at {line_of(kernel.location)} does not sum products of rows and columns, but is scheduled "
                 "as packed"
             )
+        if schedule.pairs:
+            factors = before_rounding_both(factors)
+            if factors is None or schedule.direct_rows or schedule.direct_columns:
+                raise DiagnosticException(
+                    f"the kernel at {line_of(kernel.location)} is scheduled to multiply pairs, but its factors aren't "
+                    "rounded to bf16, or are read in place"
+                )
         self.kernel, self.stage, self.factors, self.schedule = kernel, stage, factors, schedule
         self.element = element_of(stage.outputs[0])
         grid, own = kernel.extents, loop_extents(stage)[len(kernel.extents) :]
@@ -123,16 +130,25 @@ class Product:
         """Allocates the memory for packed columns."""
         lanes, layout = self.schedule.lanes, self.layouts[self.factors.column]
         squares = layout.along_steps and lanes >= LEAST_LANES
-        depth = -(-self.depth // lanes) * lanes if squares else self.depth
+        depth = self._room_for_steps()
+        depth = -(-depth // lanes) * lanes if squares else depth
         shortest = self.steps - (self.ranges - 1) * self.depth
         lies_in_lines = layout.in_lines and shortest >= lanes and not self.is_cut
         lines = self._array(top, lanes * depth) if squares and not lies_in_lines else None
-        return Panels(self._array(top, self.room * depth), self.element, lanes, depth, squares, lines)
+        words = new_array(top, i32, self.room * depth // 2) if self.schedule.pairs else None
+        width = self.room if words is None else max(self.whole.width, 0 if self.tail is None else self.tail.width)
+        return Panels(self._array(top, width * depth), self.element, lanes, depth, words, squares, lines)
 
     def _lines(self, top: Block) -> Lines:
         """Allocates the memory for a packed block of rows."""
-        pitch = self.depth if self.layouts[self.factors.row].along_steps else 0
-        return Lines(self._array(top, self.schedule.rows * self.depth), self.schedule.rows, pitch)
+        depth, rows = self._room_for_steps(), self.schedule.rows
+        pitch = depth if self.layouts[self.factors.row].along_steps else 0
+        words = new_array(top, i32, rows * depth // 2) if self.schedule.pairs else None
+        return Lines(self._array(top, rows * depth), rows, pitch, words)
+
+    def _room_for_steps(self) -> int:
+        """Returns for how many iterations there is memory: with pairs for an even number, and zeros after the last."""
+        return self.depth + 2 - self.depth % 2 if self.schedule.pairs else self.depth
 
     def tile(self, rest: Value, first_row: Value, first_column: Value) -> Tile:
         """Returns the tile at an index into the rest, a row and a column."""

@@ -14,7 +14,14 @@ from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
-from tensorgrad.passes.analyses.factors import Factors, Strides, factors_of, lies_along_steps, strides_of
+from tensorgrad.passes.analyses.factors import (
+    Factors,
+    Strides,
+    before_rounding_both,
+    factors_of,
+    lies_along_steps,
+    strides_of,
+)
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import CpuModel
 from tensorgrad.passes.codegen.common.archetype import Archetype
@@ -62,6 +69,9 @@ LEAST_ROWS, LEAST_ROWS_TRANSPOSED = 128, 256
 LEAST_COLUMNS_PACKED = 256
 """The fewest columns of a tile whose rows are packed."""
 
+PAIRING = 10.0
+"""The cycles in which vectors of factors are rounded and put into words, per vector."""
+
 LEAST_COLUMNS = 4
 """The fewest columns of a product; narrower ones are reductions of rows."""
 
@@ -79,6 +89,9 @@ class PackedArchetype(Archetype[PackedSchedule]):
         factors = factors_of(stage, *sides)
         if factors is None:
             return None
+        plain = before_rounding_both(factors) if target.bf16_dot and _reuses_enough(kernel, sides) else None
+        if plain is not None:
+            return _schedule(kernel, stage, sides, plain, target, has_pairs=True)
         return _schedule(kernel, stage, sides, factors, target)
 
     def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
@@ -98,18 +111,27 @@ class PackedArchetype(Archetype[PackedSchedule]):
         steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
         enough = max(math.prod(kernel.extents) * steps // TASK_PRODUCTS, 1)
         tasks = min(schedule.groups[0] * parts, enough, machine.cores)
-        return packed_cost(kernel, stage, machine) * machine.cores / tasks
+        return packed_cost(kernel, stage, machine, bool(schedule.pairs)) * machine.cores / tasks
 
 
-def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel) -> float:
-    """Returns the estimated cycles per core of a contraction; infinity if it can't be packed."""
+def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel, has_pairs: bool = False) -> float:
+    """Returns the estimated cycles per core of a contraction; infinity if it can't be packed.
+
+    Args:
+        kernel: A kernel.
+        stage: Its contraction.
+        machine: The model of the CPU.
+        has_pairs: Whether pairs are multiplied at once.
+    """
     sides = sides_of(kernel, stage)
     factors = factors_of(stage, *sides)
+    if factors is not None and has_pairs:
+        factors = before_rounding_both(factors)
     if factors is None:
         return math.inf
     steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
     rest, rows, columns = _extents(kernel, sides)
-    products = rest * rows * columns * steps / machine.lanes
+    products = rest * rows * columns * steps / (machine.lanes * (2 if has_pairs else 1))
     packing = 0.0
     for value, extent, times in (
         (factors.row, rows, -(-columns // MOST_TILE_COLUMNS)),
@@ -117,8 +139,15 @@ def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel) -> float:
     ):
         owners = {other.owner for other in needed_for([value]) if isinstance(other.owner, Operation)}
         each = machine.load + machine.operation * weight_of(op for owner in owners for op in owner.walk())
+        each += PAIRING / machine.lanes if has_pairs else 0.0
         packing += rest * extent * steps * times * each
     return (products + packing) / machine.cores
+
+
+def _reuses_enough(kernel: KernelOp, sides: Sides) -> bool:
+    """Returns whether so many products use each factor that packing it as pairs pays."""
+    _, rows, columns = _extents(kernel, sides)
+    return min(rows, columns) >= FEW_ROWS
 
 
 def _extents(kernel: KernelOp, sides: Sides) -> tuple[int, int, int]:
@@ -129,7 +158,7 @@ def _extents(kernel: KernelOp, sides: Sides) -> tuple[int, int, int]:
 
 
 def _schedule(
-    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target
+    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target, has_pairs: bool = False
 ) -> PackedSchedule | None:
     rest, rows, columns = _extents(kernel, sides)
     if columns < LEAST_COLUMNS or rows < 2:
@@ -144,14 +173,15 @@ def _schedule(
     block_columns = lanes * vectors
     steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
     across, along = (strides_of(stage, value, kernel.extents, *sides) for value in (factors.column, factors.row))
-    direct_rows = _reads_rows(along, steps * size, columns)
-    direct_columns = columns >= block_columns and _reads_columns(across, steps * size, rows)
+    packed_size = size // 2 if has_pairs else size
+    direct_rows = not has_pairs and _reads_rows(along, steps * size, columns)
+    direct_columns = not has_pairs and columns >= block_columns and _reads_columns(across, steps * size, rows)
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
     block_rows = evenest(rows, most_rows)
-    most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH
+    most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH * (2 if has_pairs else 1)
     depth = -(-steps // -(-steps // most_depth))
-    widest = columns if direct_columns else max(PANEL_BYTES // (depth * size), LEAST_SIDE)
+    widest = columns if direct_columns else max(PANEL_BYTES // (depth * packed_size), LEAST_SIDE)
     packed = PackedSchedule(
         groups=(1, 1, 1),
         row=sides[0],
@@ -164,6 +194,7 @@ def _schedule(
         depth=depth,
         direct_rows=int(direct_rows),
         direct_columns=int(direct_columns),
+        pairs=int(has_pairs),
     )
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     packed = _cut(packed, kernel, rest * rows * columns * steps, is_transposed)

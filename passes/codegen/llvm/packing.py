@@ -4,6 +4,8 @@ Columns are packed in panels: those of a register block, for each iteration of t
 at a time, so each row of a block may be packed separately; if the rows of an iteration are contiguous, they are packed
 like columns.
 
+For dot products of pairs, two neighbouring iterations of what is packed become one word of two rounded numbers.
+
 If columns are contiguous along the reduction, the panels are their transpose. Storing single elements would touch a
 cache line for each; so square blocks are transposed in registers, as in
 
@@ -15,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeAlias, cast
 
@@ -23,6 +25,7 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 
+from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import element_of
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loops import parallel
@@ -122,6 +125,7 @@ class Panels:
         element: The dtype.
         lanes: The lanes of a vector.
         depth: The capacity in iterations.
+        words: The memory for words, if a panel becomes pairs; `memory` then has room for one panel.
         squares: Whether columns are transposed: they are contiguous along the reduction.
         lines: Scratch memory for lines of iterations to transpose, if they can't be loaded directly.
     """
@@ -130,8 +134,19 @@ class Panels:
     element: Attribute
     lanes: int
     depth: int
+    words: SSAValue | None
     squares: bool
     lines: SSAValue | None
+
+    @property
+    def length(self) -> int:
+        """The capacity of a column as the innermost loop reads it."""
+        return self.depth if self.words is None else self.depth // 2
+
+    @property
+    def packed(self) -> SSAValue:
+        """The memory that the innermost loop reads."""
+        return self.memory if self.words is None else self.words
 
     def pack(self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor) -> None:
         """Writes the code that packs a panel.
@@ -147,6 +162,26 @@ class Panels:
             steps: The number of iterations.
             factor: The factor to pack.
         """
+        if self.words is None:
+            self._pack(code, base, columns, first, steps, factor)
+            return
+        words, width = self.words, columns.width
+        self._pack(code, code.number(0), columns, first, steps, factor)
+        self._fill_up(code, code.number(0), replace(columns, filled=0), steps)  # so that the last pair is whole
+
+        def pair(number: Value) -> None:
+            low, start = number * (2 * width), base + number * width
+            parallel(
+                code,
+                code.number(width),
+                None,
+                lambda at: code.put(paired(code, self.memory, low + at, low + (at + width)), words, start + at),
+            )
+
+        sequential(code, pairs_of(steps), pair)
+
+    def _pack(self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor) -> None:
+        """Writes the code that packs numbers as they are."""
         side = math.gcd(columns.width, self.lanes)
         if self.squares and side >= LEAST_LANES:
             squares = code.number(columns.width // side)
@@ -269,11 +304,13 @@ class Lines:
         memory: The rows one after another, or the rows of one iteration after another.
         rows: The number of rows.
         pitch: The distance between neighbouring rows; 0 if the rows of an iteration are contiguous.
+        words: The memory for words, if they become pairs: the same rows, half as far apart.
     """
 
     memory: SSAValue
     rows: int
     pitch: int
+    words: SSAValue | None
 
     def pack(self, code: Code, first: Value, steps: Value, factor: Factor) -> None:
         """Writes the code that packs the rows.
@@ -304,15 +341,48 @@ class Lines:
             sequential(code, steps, copy)
         else:
             sequential(code, steps, across)
+        if self.words is not None:
+            self._pair(code, steps, self.words)
+
+    def _pair(self, code: Code, steps: Value, words: SSAValue) -> None:
+        """Puts neighbouring iterations into words."""
+        rows, pairs, zero = code.number(self.rows), pairs_of(steps), code.constant(0.0, element_of(self.memory))
+        parallel(code, rows, None, lambda row: self._put(code, zero, row, steps))  # so that the last pair is whole
+
+        def word(row: Value, number: Value) -> None:
+            low = number * 2
+            value = paired(code, self.memory, self._place(row, low), self._place(row, low + 1))
+            code.put(value, words, self._place(row, number, self.pitch // 2))
+
+        if self.pitch:
+            sequential(code, rows, lambda row: parallel(code, pairs, None, lambda number: word(row, number)))
+        else:
+            sequential(code, pairs, lambda number: parallel(code, rows, None, lambda row: word(row, number), True))
 
     def _put(self, code: Code, value: Value, row: Value, step: Value) -> None:
-        place = row * self.pitch + step if self.pitch else step * self.rows + row
-        code.put(value, self.memory, place)
+        code.put(value, self.memory, self._place(row, step))
+
+    def _place(self, row: Value, step: Value, pitch: int | None = None) -> Value:
+        """Returns the position of an element, by default of a number rather than of a word."""
+        if self.pitch:
+            return row * (self.pitch if pitch is None else pitch) + step
+        return step * self.rows + row
 
     def element(self, code: Code, row: int, step: Value) -> Value:
-        """Returns the element of a row in an iteration."""
-        place = step + row * self.pitch if self.pitch else step * self.rows + row
-        return code.element(self.memory, place)
+        """Returns the element of a row in an iteration, or the word of two."""
+        pitch = self.pitch if self.words is None else self.pitch // 2
+        place = step + row * pitch if self.pitch else step * self.rows + row
+        return code.element(self.memory if self.words is None else self.words, place)
+
+
+def pairs_of(steps: Value) -> Value:
+    """Returns the number of pairs of iterations, the last of which may be half empty."""
+    return (steps + 1) // 2
+
+
+def paired(code: Code, memory: SSAValue, low: Value, high: Value) -> Value:
+    """Returns the word of two numbers in memory."""
+    return code.add(cpu.PairOp(code.element(memory, low).ssa, code.element(memory, high).ssa))
 
 
 def transposed(rows: Sequence[Value]) -> list[Value]:

@@ -25,3 +25,21 @@ cpu.kernel @mode access = ["write"] {
 cpu.kernel @shape access = ["read"] {
 ^bb0(%x: memref<8x8xf32>, %first: index, %last: index):
 }
+
+// -----
+
+// CHECK: expected a vector of 4 of i32, got vector<8xi32>
+cpu.kernel @lanes access = [] {
+^bb0(%first: index, %last: index):
+  %sums, %words = "test.op"() : () -> (vector<4xf32>, vector<8xi32>)
+  %0 = cpu.dot_pairs %sums, %words, %words : vector<4xf32>, vector<8xi32>
+}
+
+// -----
+
+// CHECK: there are vectors of 4, 8 and 16 sums, got vector<2xf32>
+cpu.kernel @width access = [] {
+^bb0(%first: index, %last: index):
+  %sums, %words = "test.op"() : () -> (vector<2xf32>, vector<2xi32>)
+  %0 = cpu.dot_pairs %sums, %words, %words : vector<2xf32>, vector<2xi32>
+}

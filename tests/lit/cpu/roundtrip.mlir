@@ -15,3 +15,18 @@ cpu.kernel @doubled access = ["read", "read_write"] {
     memref.store %w, %y[%i] : memref<64xf32>
   } {cpu.parallel}
 }
+
+// CHECK:      cpu.kernel @pairs
+// CHECK:        %word = cpu.pair %v, %w
+// CHECK:        %sums = cpu.dot_pairs %before, %words, %words : vector<4xf32>, vector<4xi32>
+cpu.kernel @pairs access = ["read", "read_write"] {
+^bb0(%x: memref<64xf32>, %y: memref<64xi32>, %first: index, %last: index):
+  %v = memref.load %x[%first] : memref<64xf32>
+  %w = memref.load %x[%last] : memref<64xf32>
+  %word = cpu.pair %v, %w
+  memref.store %word, %y[%first] : memref<64xi32>
+  %before = vector.load %x[%first] : memref<64xf32>, vector<4xf32>
+  %words = vector.load %y[%first] : memref<64xi32>, vector<4xi32>
+  %sums = cpu.dot_pairs %before, %words, %words : vector<4xf32>, vector<4xi32>
+  vector.store %sums, %x[%first] : memref<64xf32>, vector<4xf32>
+}

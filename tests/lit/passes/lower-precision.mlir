@@ -4,9 +4,9 @@
 // RUN: tg-opt %s -p 'inference-pipeline{precision=f16 target=lavapipe}' -t wgsl | filecheck %s --check-prefix WGSL
 // RUN: not tg-opt %s -p 'lower-tg-to-buf,lower-precision{element=f8}' 2>&1 | filecheck %s --check-prefix ELEMENT
 // RUN: not tg-opt %s -p 'lower-tg-to-buf,lower-precision{scale=1000}' 2>&1 | filecheck %s --check-prefix POWER
-// RUN: not tg-opt %s -p 'inference-pipeline{precision=f8}' 2>&1 | filecheck %s --check-prefix ELEMENT
+// RUN: tg-opt %s -p 'simplify,lower-tg-to-buf,fuse,lower-precision{element=bf16 smallest=8}' | filecheck %s --check-prefix BF16
 
-// ELEMENT: lower-precision: element must be one of f16, got 'f8'
+// ELEMENT: lower-precision: element must be one of f16, bf16, got 'f8'
 // POWER: lower-precision: scale must be a power of two, got 1000.0
 
 // Products are accumulated in an f32 local and stored as f16; kernels extend what they load. The row sum stays f32.
@@ -36,6 +36,11 @@ func.func @products(%x: tensor<8x4xf32>, %w: tensor<4x8xf32>, %v: tensor<8x4xf32
 // CHECK: arith.extf
 // CHECK-NOT: arith.truncf
 // CHECK: func.return
+
+// BF16-LABEL: func.func @products(
+// BF16-DAG: memref.alloc() : memref<8x8xbf16>
+// BF16-DAG: memref.alloc() : memref<8x4xbf16>
+// BF16: arith.truncf {{.*}} : f32 to bf16
 
 // By default, buffers this small are not changed.
 // SMALL-LABEL: func.func @products(

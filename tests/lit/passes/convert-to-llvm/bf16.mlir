@@ -1,0 +1,29 @@
+// RUN: tg-opt %s -p convert-to-llvm | filecheck %s
+// RUN: tg-opt %s -p convert-to-llvm -t llvm | filecheck %s --check-prefix TEXT
+
+// A bf16 is the integer of its bits, in memory too, rounded by integer arithmetic: few CPUs have the type.
+// CHECK-LABEL: llvm.func @rounded
+// CHECK:       %[[LOADED:.*]] = llvm.load {{.*}} : !llvm.ptr -> i16
+// CHECK:       llvm.zext %[[LOADED]] : i16 to i32
+// CHECK:       llvm.shl
+// CHECK:       llvm.bitcast %{{.*}} : i32 to f32
+// CHECK:       llvm.fcmp "uno"
+// CHECK:       %[[BITS:.*]] = llvm.trunc %{{.*}} : i32 to i16
+// CHECK:       llvm.store %[[BITS]], {{.*}} : i16, !llvm.ptr
+cpu.kernel @rounded access = ["read_write"] {
+^bb0(%x: memref<64xbf16>, %first: index, %last: index):
+  %0 = memref.load %x[%first] : memref<64xbf16>
+  %1 = arith.extf %0 : bf16 to f32
+  %2 = arith.addf %1, %1 : f32
+  %3 = arith.truncf %2 : f32 to bf16
+  memref.store %3, %x[%first] : memref<64xbf16>
+}
+
+// TEXT: call <4 x float> @llvm.x86.avx512bf16.dpbf16ps.128(<4 x float> %{{.*}}, <8 x bfloat> %{{.*}}, <8 x bfloat> %{{.*}})
+cpu.kernel @pairs access = ["read_write", "read"] {
+^bb0(%x: memref<64xf32>, %y: memref<64xi32>, %first: index, %last: index):
+  %before = vector.load %x[%first] : memref<64xf32>, vector<4xf32>
+  %words = vector.load %y[%first] : memref<64xi32>, vector<4xi32>
+  %sums = cpu.dot_pairs %before, %words, %words : vector<4xf32>, vector<4xi32>
+  vector.store %sums, %x[%first] : memref<64xf32>, vector<4xf32>
+}
