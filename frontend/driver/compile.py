@@ -96,7 +96,8 @@ def compile(
             trained: `{"actor": tg.optim.adam(1e-4), "critic": tg.optim.sgd(1e-2), "target": None}`. Or `None`: then a
             step runs the loss and its assignments without a derivative, as if everything were frozen.
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name, or `tg.like(batch)` for those of an
-            example; `None` without a loss. An input may be a tree: a dict or a dataclass of `tg.spec`.
+            example; `None` without a loss. An input may be a tree: a dict or a dataclass of `tg.spec`. An extent that
+            varies from batch to batch is a `tg.dim`.
         device: "auto" for a hardware adapter if there is one, else the CPU, as reported by the log and the training's
             `repr`; "wgpu" for any adapter; "cpu" for native code; "numpy" for the reference.
         seed: Seeds the initialization and the key of each step.

@@ -93,6 +93,38 @@ def promote(x: DType, y: DType) -> DType:
     return result
 
 
+class Dim(int):
+    """An extent of inputs that varies, as `tg.dim` declares it; as a number, it is the largest.
+
+    Attributes:
+        name: Its name.
+        buckets: The only extents, in ascending order; empty if all from 1 on are possible.
+    """
+
+    name: str
+    buckets: tuple[int, ...]
+
+    def __new__(cls, name: str, at_most: int, buckets: tuple[int, ...]) -> Dim:
+        """Makes an extent; `tg.dim` checks it."""
+        result = super().__new__(cls, at_most)
+        result.name, result.buckets = name, buckets
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dim, self.key
+
+    @property
+    def key(self) -> tuple[str, int, tuple[int, ...]]:
+        """All that was declared of it."""
+        return self.name, int(self), self.buckets
+
+    def __repr__(self) -> str:
+        listed = f", buckets={self.buckets}" if self.buckets else ""
+        return f"dim({self.name!r}, at_most={int(self)}{listed})"
+
+    __str__ = int.__repr__
+
+
 @dataclass(frozen=True)
 class Spec:
     """The shape and dtype of a tensor that is passed later."""
@@ -105,6 +137,10 @@ class Spec:
     def __repr__(self) -> str:
         return f"spec({self.shape}, {SHORT[self.dtype]!r})"
 
+    def fixed(self) -> Spec:
+        """Returns it with the largest of extents that vary."""
+        return Spec(tuple(map(int, self.shape)), self.dtype)
+
 
 def _known(extent: object) -> str:
     """Returns what to do about an extent that is a tensor, as the end of a message."""
@@ -115,7 +151,7 @@ def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
     """Describes an input by its shape and its dtype (f32 by default).
 
     Args:
-        shape: The extents; an integer is the extent of one axis.
+        shape: The extents, some of which may be a `tg.dim`; an integer is the extent of one axis.
         dtype: A short name (f32, i64, u8, bool, …: letters and bits) or anything that numpy accepts as a dtype.
 
     Raises:
@@ -133,4 +169,4 @@ def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
     for extent in extents:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or extent < 0:
             raise ShapeError(f"shape {extents!r} must be of integers that are not negative{_known(extent)}")
-    return Spec(tuple(int(extent) for extent in extents), as_dtype(dtype))
+    return Spec(tuple(extent if isinstance(extent, Dim) else int(extent) for extent in extents), as_dtype(dtype))

@@ -1,4 +1,4 @@
-"""The programs of a training step for each batch size, all of which share parameters and state."""
+"""The programs of a training step for each size of its inputs, all of which share parameters and state."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tensorgrad.driver.stepping.step_programs import StepProgram, step_recipe
 from tensorgrad.driver.stepping.step_source import Source, no_loss
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.conversion import to_numpy
+from tensorgrad.tracing.dims import Dims
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 
@@ -48,6 +49,7 @@ class StepPrograms:
         self._calls = calls
         self._resized: OrderedDict[Shapes, StepProgram] = OrderedDict()
         self._inputs = {name: spec for name, spec in source.inputs.items() if not source.with_key or name != "key"}
+        self._dims = Dims(self._inputs)
 
     def of(self, inputs: Mapping[str, Any], what: str) -> StepProgram:
         """Returns the step's program for the batch size of inputs, which is compiled when it first occurs.
@@ -64,16 +66,22 @@ class StepPrograms:
             raise OptionError(f"{what}: this program was compiled without a loss; attach() runs its model")
         if self._source.distribution is not None:
             return self.declared
-        specs = resized(self._inputs, inputs, what)
-        if specs is self._inputs:
+        specs = self._specs(inputs, what)
+        if specs is self._inputs or specs == self._inputs:
             return self.declared
         shapes = tuple(spec.shape for spec in specs.values())
         if shapes not in self._resized:
             self._resized[shapes] = self._compiled({**self._source.inputs, **specs})
-            if len(self._resized) > MOST_SIZES:
+            if len(self._resized) > max(MOST_SIZES, self._dims.most_programs):
                 self._drop_oldest()
         self._resized.move_to_end(shapes)
         return self._resized[shapes]
+
+    def _specs(self, inputs: Mapping[str, Any], what: str) -> Mapping[str, Spec]:
+        """Returns the specifications of the inputs of a call."""
+        if not self._dims:
+            return resized(self._inputs, inputs, what)
+        return self._dims.sized({name: _shape(name, value) for name, value in inputs.items()}, what)
 
     def _drop_oldest(self) -> None:
         """Forgets the least recently used program, whose runs remain counted."""
@@ -96,7 +104,8 @@ class StepPrograms:
         program = StepProgram(specs, traced.ranges, compilation, adding)
         self._calls.add(program.runs)
         shapes = ", ".join(f"{name} {spec.shape}" for name, spec in specs.items())
-        log.info("%s: compiled for another batch size: %s", recipe.name, shapes)
+        what = "other extents" if self._dims else "another batch size"
+        log.info("%s: compiled for %s in %.2f s: %s", recipe.name, what, sum(phases.seconds.values()), shapes)
         return program
 
 

@@ -30,6 +30,7 @@ from tensorgrad.runtime.weights import F32, WEIGHTS
 from tensorgrad.surface.calls import public
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.arrays import slot_of
+from tensorgrad.tracing.dims import Dims
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.likes import Result
@@ -330,6 +331,7 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
         self._order = order
         self._checks = checks
         self._declared = None if declared is None else dict(declared[0])
+        self._dims = Dims(self._declared or {})
         self._specialize = specialize
         if declared is not None:
             self._compiled_for(*declared)
@@ -340,8 +342,8 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
         Args:
             *positional: Inputs in the order in which they were declared, or else in that of the function's parameters.
             **inputs: An array for each input, or a dict or dataclass of arrays and of lists and tuples of them. If
-                inputs were declared, their leading extents may differ from the declared ones, as long as inputs that
-                shared one still do.
+                inputs were declared, each `tg.dim` may have another extent, or, without any, the leading extents may
+                differ from the declared ones, as long as inputs that shared one still do.
 
         Returns:
             The function's result, with `tg.Array`s for tensors; they are read from the device on first access.
@@ -416,10 +418,12 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
         """Returns the inputs' shapes and dtypes.
 
         Raises:
-            InputError: They differ from the declared ones in more than the leading extents.
+            InputError: They differ from the declared ones in more than the extents that vary, or the leading ones.
         """
         if self._declared is None:
             return {name: Spec(array.shape, array.dtype) for name, array in sorted(inputs.items())}
+        if self._dims:
+            return self._dims.sized({name: array.shape for name, array in inputs.items()}, self._name)
         if inputs.keys() != self._declared.keys():
             return self._declared  # its program reports what is wrong
         specs = {name: _resized(declared, inputs[name]) for name, declared in self._declared.items()}

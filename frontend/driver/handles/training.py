@@ -154,9 +154,9 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
             **inputs: An array for each input: numbers, or anything with `__array__` or `__dlpack__`, such as CPU
                 tensors of other libraries; or a tree of arrays, as it was declared. The key of a loss that takes one is
                 generated here. The batch size may differ from that of `tg.compile`: the leading extent of the inputs
-                that were declared with the same one. The step is compiled for each size when it first occurs, unless it
-                runs in a group of processes, and continues with the same parameters and state; the 8 most recently used
-                other sizes are kept.
+                that were declared with the same one; or, if extents were declared by `tg.dim`, those. The step is
+                compiled for each size when it first occurs, unless it runs in a group of processes, and continues with
+                the same parameters and state. The 8 most recently used other sizes are kept, and all buckets.
 
         Returns:
             The loss's result: its value before the update, a `tg.Array`, or a dict of those of the parts; or a pair of

@@ -178,7 +178,7 @@ def trace_model(
     slots += [Slot(name, Role.INPUT) for name in specs]
     updated: list[str] = []
     ranges: list[IndexRanges] = []
-    arguments = [like, buffer_specs, list(specs.values())]
+    arguments = [like, buffer_specs, [spec.fixed() for spec in specs.values()]]
     traced, (positions, _) = trace_call(function_name(function), program, arguments, slots, ranges.append)
     outputs = unique([Slot(name or "output", Role.OUTPUT) for name in trees.paths(positions)])
     traced.properties["res_attrs"] = slots_attribute([*outputs, *(Slot(path, Role.UPDATE) for path in updated)])
