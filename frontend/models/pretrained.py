@@ -18,6 +18,7 @@ class Pretrained(tg.nn.Module):
         options: The settings.
     """
 
+    key_argument: ClassVar[str] = "key"
     options_type: ClassVar[type[Options]]
     base: ClassVar[str] = ""
     """The name of the part that several tasks share, in files of models for a task."""

@@ -121,6 +121,7 @@ def load_lora(model: Module, folder: str | os.PathLike[str], name: str = NAME) -
     layers, weights = linear_layers(model), read_weights(place / WEIGHTS)
     factors = _by_layer(weights, place / WEIGHTS)
     made: dict[str, LowRank] = {}
+    dropout = float(config.get("lora_dropout") or 0)
     for path, own in factors.items():
         layer = layers.get(path)
         if layer is None:
@@ -140,7 +141,7 @@ def load_lora(model: Module, folder: str | os.PathLike[str], name: str = NAME) -
         rank = a.shape[0]
         alpha = _of_layer(config.get("alpha_pattern"), path, config["lora_alpha"])
         scale = alpha * math.sqrt(rank) if config.get("use_rslora") else alpha
-        made[path] = LowRank(layer, rank, float(scale), magnitude, np.array(a.T), np.array(b.T))
+        made[path] = LowRank(layer, rank, float(scale), magnitude, np.array(a.T), np.array(b.T), dropout)
     for path, adapter in made.items():
         add(layers[path], name, adapter)
     use_lora(model, name)
@@ -157,7 +158,8 @@ def _settings(model: Module, layers: Mapping[str, LowRank]) -> dict[str, Any]:
     turned = getattr(model, "conv1d", ())  # GPT-2's weights are [in, out] in PyTorch too
     ranks = {path: adapter.rank for path, adapter in layers.items()}
     alphas = {path: adapter.alpha for path, adapter in layers.items()}
-    rank, alpha = (Counter(each.values()).most_common(1)[0][0] for each in (ranks, alphas))
+    dropouts = {path: adapter.dropout for path, adapter in layers.items()}  # PEFT has one for all
+    rank, alpha, dropout = (Counter(each.values()).most_common(1)[0][0] for each in (ranks, alphas, dropouts))
     return {
         "peft_type": "LORA",
         "task_type": None,
@@ -165,7 +167,7 @@ def _settings(model: Module, layers: Mapping[str, LowRank]) -> dict[str, Any]:
         "inference_mode": True,
         "r": rank,
         "lora_alpha": alpha,
-        "lora_dropout": 0.0,
+        "lora_dropout": dropout,
         "rank_pattern": {re.escape(path): each for path, each in ranks.items() if each != rank},
         "alpha_pattern": {re.escape(path): each for path, each in alphas.items() if each != alpha},
         "target_modules": list(layers),
@@ -185,8 +187,11 @@ def _read_settings(file: Path) -> dict[str, Any]:
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
         kind, alpha = config["peft_type"], float(config["lora_alpha"])
+        dropout = float(config.get("lora_dropout") or 0)
     except (*MALFORMED, KeyError, TypeError) as error:
         raise InputError(f"{user_line()}: {file} holds no settings of an adapter: {error!r}") from None
+    if not 0 <= dropout <= 1:
+        raise InputError(f"{user_line()}: {file}: lora_dropout = {dropout} is no probability")
     if kind != "LORA" or not math.isfinite(alpha):
         raise InputError(f"{user_line()}: {file} is of type {kind!r}; LORA is supported")
     for setting, neutral in UNSUPPORTED.items():

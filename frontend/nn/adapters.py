@@ -10,6 +10,7 @@ import copy
 import difflib
 import fnmatch
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any, TypeVar
@@ -18,7 +19,8 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ParameterError
-from tensorgrad.nn.checks import positive
+from tensorgrad.nn.ambient import ambient_key
+from tensorgrad.nn.checks import drop_rate, number_between, positive
 from tensorgrad.nn.initializers import uniform
 from tensorgrad.nn.layers import Linear
 from tensorgrad.nn.module import Module, walk
@@ -44,6 +46,7 @@ class LowRank(Module):
         magnitude: The length of each column of the adapted weight, a parameter of shape `[out_features]` (DoRA), or
             None.
         alpha: The product of the factors is scaled by `alpha / rank`.
+        dropout: The probability of dropping a feature of what the adapter alone receives.
     """
 
     def __init__(
@@ -54,13 +57,14 @@ class LowRank(Module):
         magnitude: Init | None,
         a: Init | None = None,
         b: Init = 0.0,
+        dropout: float = 0.0,
     ):
         super().__init__()
         bound, dtype = 1 / math.sqrt(layer.in_features), layer.weight.dtype
         self.a = param((layer.in_features, rank), uniform(-bound, bound) if a is None else a, dtype)
         self.b = param((rank, layer.out_features), b, dtype)
         self.magnitude = None if magnitude is None else param((layer.out_features,), magnitude, dtype)
-        self.alpha = alpha
+        self.alpha, self.dropout = alpha, dropout
 
     @property
     def rank(self) -> int:
@@ -77,12 +81,26 @@ class LowRank(Module):
         return self.magnitude / stop_gradient(lengths)
 
     def __call__(self, x: Any, weight: Any) -> Any:
-        """Returns what the adapter adds to `x @ weight`."""
+        """Returns what the adapter adds to `x @ weight`.
+
+        Raises:
+            OptionError: There is dropout, and no key.
+        """
+        x = self._dropped(x)
         low = (x @ self.a) @ self.b * (self.alpha / self.rank)
         if self.magnitude is None:
             return low
         scale = self.scale(weight)
         return (scale - 1) * (x @ weight) + scale * low
+
+    def _dropped(self, x: Any) -> Any:
+        """Returns the input with features dropped, by the key of the model's call and this adapter's path."""
+        key = ambient_key()
+        rate = drop_rate(self, self.dropout, key)
+        if not rate:
+            return x
+        path = "" if self._binding is None else self._binding.path
+        return tg.random.dropout(tg.random.fold_in(key, zlib.crc32(path.encode())), x, rate)
 
 
 class AdaptedLinear(Linear):
@@ -101,6 +119,7 @@ class AdaptedLinear(Linear):
 
         Raises:
             ShapeError: The last axis of `x` is not of `in_features`.
+            OptionError: An adapter has dropout, and no call around was given a key.
         """
         result = super().__call__(x)
         for name in self.active:
@@ -115,6 +134,7 @@ def lora(
     *,
     only: str | Sequence[str] = "*",
     magnitude: bool = False,
+    dropout: float = 0.0,
     name: str = NAME,
 ) -> list[str]:
     """Gives linear layers of a model an adapter of low rank, in place, and freezes everything else.
@@ -124,6 +144,9 @@ def lora(
     ones are uniform within `1 / sqrt(in_features)`, the second ones 0, so that the model computes the same at first.
     Another adapter can be added under another name; `use_lora` says which are applied.
 
+    With dropout, adapters draw from the random key that the model is called with, `model(x, key=key)`, or the innermost
+    module in it whose class names such an argument as `key_argument`: each adapter by its path.
+
     Args:
         model: The model, declared, read from a folder, or initialized; adapters of an initialized model are drawn by
             `tg.compile`, or by `initialized` on the result.
@@ -132,6 +155,8 @@ def lora(
         only: Paths of layers, or patterns such as `*.q_proj`; by default all linear layers.
         magnitude: Whether the length of each column of the weight is trained on its own (DoRA), for which the model has
             to be initialized.
+        dropout: The probability of dropping a feature of what the adapters receive, not in the form of
+            `tg.nn.inference(model)`.
         name: The name of the adapter.
 
     Returns:
@@ -139,7 +164,7 @@ def lora(
 
     Raises:
         ShapeError: The rank is not a positive integer.
-        OptionError: `alpha` is not a number, or the name is no identifier.
+        OptionError: `alpha` is not a number, `dropout` is not between 0 and 1, or the name is no identifier.
         ParameterError: A pattern matches no linear layer; a layer has an adapter of this name; or `magnitude` is asked
             for, and the model is declared. Nothing is changed then.
 
@@ -156,6 +181,7 @@ def lora(
         raise OptionError(f"{user_line()}: lora: alpha must be a number, got {alpha!r}")
     if not isinstance(name, str) or not name.isidentifier():
         raise OptionError(f"{user_line()}: lora: the name of an adapter is an identifier, got {name!r}")
+    rate = number_between("lora", "dropout", dropout, 0, 1)
     layers = _chosen(model, [only] if isinstance(only, str) else only)
     for path, layer in layers.items():
         if name in adapters_of(layer):
@@ -164,7 +190,7 @@ def lora(
             )
     magnitudes = {path: _lengths(path, layer) for path, layer in layers.items()} if magnitude else {}
     for path, layer in layers.items():
-        add(layer, name, LowRank(layer, rank, float(alpha), magnitudes.get(path)))
+        add(layer, name, LowRank(layer, rank, float(alpha), magnitudes.get(path), dropout=rate))
     use_lora(model, name)
     return list(layers)
 

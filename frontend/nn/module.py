@@ -17,6 +17,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, OptionError, ParameterError, ShapeError, TraceError
+from tensorgrad.nn.ambient import keyed
 from tensorgrad.nn.description import Entry, named_call
 from tensorgrad.nn.named_values import NamedValues, check_kinds
 from tensorgrad.nn.parameters import Buffer, Parameter, drawing, is_float_array, parameter_of
@@ -74,7 +75,7 @@ class Module(NamedValues):
         super().__init_subclass__(**options)
         called = vars(cls).get("__call__")
         if isinstance(called, types.FunctionType):
-            type.__setattr__(cls, "__call__", _located(called))
+            type.__setattr__(cls, "__call__", _located(called, getattr(cls, "key_argument", None)))
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._binding is not None and name in vars(self):
@@ -351,10 +352,11 @@ def initialized_copy(origin: Module, values: Iterable[tuple[str, Any]], device: 
     return copied_tree(origin, lambda leaf: leaves[id(leaf)], finish)
 
 
-def _located(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a module's `__call__` that marks the ops traced in it with the module."""
+def _located(method: Callable[..., Any], key_argument: str | None) -> Callable[..., Any]:
+    """Returns a module's `__call__` that marks the ops traced in it with the module, and knows the key it was given."""
+    function = method if key_argument is None else keyed(method, key_argument)
 
-    @functools.wraps(function)
+    @functools.wraps(method)
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:
         try:
             trace = current_trace()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, ParameterError, ShapeError
 from tensorgrad.nn.adapters import AdaptedLinear
+from tensorgrad.nn.ambient import drawing_from
 
 X = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 untyped: Any = tg
@@ -117,6 +119,80 @@ def test_several_adapters() -> None:
     assert len({result.tobytes() for result in results.values()}) == 4
 
 
+class Keyed(Layers):
+    """A model that takes a key, and passes none on."""
+
+    key_argument = "key"
+
+    def __call__(self, x: Any, key: Any = None) -> Any:
+        return super().__call__(x)
+
+
+@pytest.mark.parametrize("magnitude", [False, True])
+def test_dropout(magnitude: bool) -> None:
+    """What the adapter alone receives is dropped, by the key of the model's call and the adapter's path."""
+    adapted: Any = Keyed(tg.nn.Linear(6, 6), tg.nn.Linear(6, 6)).initialized(0)
+    tg.nn.lora(adapted, rank=2, alpha=2, magnitude=magnitude, dropout=0.5)
+    adapted = with_values(adapted)
+    first = adapted.layers[0]
+    key, other = tg.random.key(5), tg.random.key(6)
+    low, weight = first.adapters["default"], np.asarray(first.weight)
+    own = tg.random.fold_in(key, zlib.crc32(b"layers.0.adapters.default"))
+    dropped, low_rank = np.asarray(tg.random.dropout(own, X, 0.5)), np.asarray(low.a) @ np.asarray(low.b)
+    change = dropped @ low_rank
+    if magnitude:
+        scale = np.asarray(low.magnitude) / np.linalg.norm(weight + low_rank, axis=0)
+        change = (scale - 1) * (dropped @ weight) + scale * change
+    with drawing_from(key):
+        result = np.asarray(first(X))
+    np.testing.assert_allclose(result, X @ weight + np.asarray(first.bias) + change, rtol=1e-4, atol=1e-5)
+    assert np.array_equal(adapted(X, key=key), adapted(X, key)) and not np.array_equal(
+        adapted(X, key), adapted(X, other)
+    )
+    evaluated = tg.nn.inference(adapted)
+    assert np.array_equal(evaluated(X), evaluated(X, key))
+    np.testing.assert_allclose(np.asarray(evaluated(X)), np.asarray(tg.nn.merge_lora(adapted)(X)), rtol=1e-4, atol=1e-4)
+    with pytest.raises(OptionError, match=r"LowRank drops with probability 0.5, and has no key: .*model\(x, key=key\)"):
+        adapted(X)
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
+def test_dropout_in_training(device: tg.DeviceName) -> None:
+    options = tg.models.LlamaOptions(
+        vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
+    )
+    language: Any = tg.models.LlamaForCausalLM(options).initialized(0)
+    tg.nn.lora(language, rank=2, only="*.q_proj", dropout=0.5)
+    tokens = np.arange(8, dtype=np.int32)[None]
+
+    def compiled(loss: Any) -> tg.Training:
+        return tg.compile(
+            with_values(language), loss=loss, optimizer=tg.optim.sgd(0.0), inputs={"x": tg.like(tokens)}, device=device
+        )
+
+    training = compiled(lambda model, x, key: tg.mean(tg.square(model(x, key=key))))
+    assert len({float(training.step(x=tokens)) for _ in range(3)}) == 3  # a mask for each step
+    with pytest.raises(OptionError, match=r"LowRank drops with probability 0\.5, and has no key"):
+        compiled(lambda model, x: tg.mean(tg.square(model(x))))
+
+
+def test_dropout_in_containers() -> None:
+    """Those that give each layer its own key, and attention, whose argument is called otherwise."""
+    x = np.ones((2, 3, 8), np.float32)
+    for made, argument in (
+        (tg.nn.Sequential(tg.nn.Linear(8, 8), tg.nn.Sequential(tg.nn.Linear(8, 8))), "key"),
+        (tg.nn.MultiHeadAttention(8, 2), "dropout_key"),
+        (tg.nn.TransformerEncoder(lambda: tg.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), 1), "key"),
+    ):
+        adapted: Any = made
+        tg.nn.lora(adapted, rank=2, dropout=0.5)
+        adapted = with_values(adapted)
+        results = {np.asarray(adapted(x, **{argument: tg.random.key(seed)})).tobytes() for seed in (0, 0, 1)}
+        assert len(results) == 2
+        with pytest.raises(OptionError, match="LowRank drops with"):
+            adapted(x)
+
+
 def test_on_a_device_by_backward() -> None:
     adapted = model()
     tg.nn.lora(adapted, rank=2)
@@ -147,15 +223,16 @@ def test_folders(tmp_path: Path) -> None:
 
 def test_one_adapter_of_several_ranks(tmp_path: Path) -> None:
     adapted = model()
-    tg.nn.lora(adapted, rank=2, only="layers.0")
-    tg.nn.lora(adapted, rank=3, alpha=1, only="layers.2")
+    tg.nn.lora(adapted, rank=2, only="layers.0", dropout=0.25)
+    tg.nn.lora(adapted, rank=3, alpha=1, only="layers.2", dropout=0.25)
     tg.nn.use_lora(adapted, "default")
     tg.nn.save_lora(with_values(adapted), tmp_path)
     config = json.loads((tmp_path / "adapter_config.json").read_text())
-    assert config["r"] == 2 and config["rank_pattern"] == {r"layers\.2": 3}
+    assert config["lora_dropout"] == 0.25 and config["r"] == 2 and config["rank_pattern"] == {r"layers\.2": 3}
     read = model()
     tg.nn.load_lora(read, tmp_path)
-    assert [layer.adapters["default"].alpha for layer in (read.layers[0], read.layers[2])] == [16, 1]
+    made = [layer.adapters["default"] for layer in (read.layers[0], read.layers[2])]
+    assert [(adapter.alpha, adapter.dropout) for adapter in made] == [(16, 0.25), (1, 0.25)]
 
 
 def test_factors_have_the_dtype_of_the_weight(tmp_path: Path) -> None:
@@ -173,6 +250,7 @@ def test_factors_have_the_dtype_of_the_weight(tmp_path: Path) -> None:
         ({"peft_type": "IA3"}, "is of type 'IA3'; LORA is supported"),
         ({"bias": "all"}, "bias = 'all' is not supported"),
         ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
+        ({"lora_dropout": 2}, "lora_dropout = 2.0 is no probability"),
         ({"lora_alpha": "many"}, "holds no settings of an adapter"),
         (None, "holds no settings of an adapter"),
     ],
@@ -213,6 +291,8 @@ def test_mistakes(tmp_path: Path) -> None:
         untyped.nn.lora(plain, alpha="a")
     with pytest.raises(OptionError, match="alpha must be a number, got nan"):
         tg.nn.lora(plain, alpha=float("nan"))
+    with pytest.raises(OptionError, match="lora: dropout must be a number between 0 and 1, got 2"):
+        tg.nn.lora(plain, dropout=2)
     with pytest.raises(OptionError, match=r"the name of an adapter is an identifier, got 'a\.b'"):
         tg.nn.lora(plain, name="a.b")
     with pytest.raises(
