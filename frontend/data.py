@@ -1,7 +1,13 @@
-"""Training batches: from arrays, functions or any iterable, prefetched while the previous step runs."""
+"""Training batches: from arrays, texts, functions or any iterable, prefetched while the previous step runs."""
 
 from tensorgrad.surface.calls import publish
+from tensorgrad.train import data
+from tensorgrad.train import text as texts
 from tensorgrad.train.data import *
-from tensorgrad.train.data import __all__ as __all__
+from tensorgrad.train.text import *
+
+__all__: list[str] = []
+__all__ += data.__all__
+__all__ += texts.__all__
 
 publish(globals())

@@ -141,7 +141,8 @@ class BertModel(Pretrained):
 
         Args:
             input_ids: Tokens, `[batch, length]`, integers.
-            attention_mask: `[batch, length]`, 0 or false for padding.
+            attention_mask: `[batch, length]`, 0 or false for padding; or `[batch, length, length]`, for the tokens that
+                each one attends to.
             token_type_ids: `[batch, length]`, integers; 0 by default.
             position_ids: `[batch, length]` or `[length]`; 0, 1, 2, ... by default.
             key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.

@@ -138,7 +138,8 @@ class DistilBertModel(Pretrained):
 
         Args:
             input_ids: Tokens, `[batch, length]`, integers.
-            attention_mask: `[batch, length]`, 0 or false for padding.
+            attention_mask: `[batch, length]`, 0 or false for padding; or `[batch, length, length]`, for the tokens that
+                each one attends to.
             position_ids: `[batch, length]` or `[length]`; 0, 1, 2, ... by default.
             key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
 

@@ -53,11 +53,20 @@ def embedding(options: Options, count: int, features: int) -> tg.nn.Embedding:
 
 
 def padding(attention_mask: Any) -> Any:
-    """Returns a mask `[batch, keys]`, which is 0 for padding, as one for all heads and queries, or `None`."""
+    """Returns a mask of keys, `[batch, keys]`, or of each query's, `[batch, queries, keys]`, for all heads, or `None`.
+
+    Raises:
+        ShapeError: It has another number of axes.
+    """
     if attention_mask is None:
         return None
     mask = tg.array(attention_mask)
-    return (mask if mask.dtype == tg.bool_ else mask != 0)[:, None, None, :]
+    if mask.ndim not in (2, 3):
+        raise ShapeError(
+            f"{user_line()}: attention_mask is [batch, keys] or [batch, queries, keys], got the shape {mask.shape}"
+        )
+    allowed = mask if mask.dtype == tg.bool_ else mask != 0
+    return allowed[:, None] if mask.ndim == 3 else allowed[:, None, None, :]
 
 
 def attended(q: Any, k: Any, v: Any, heads: int, mask: Any, dropout: float, key: Any) -> tg.Tensor:

@@ -212,7 +212,7 @@ class Batches(Placed):
         """Returns the order of an epoch: `tg.random.permutation(tg.random.fold_in(key, epoch), examples)`."""
         if self._order is None or self._order[0] != epoch:
             assert self._key is not None
-            self._order = epoch, _permutation(random.fold_in(self._key, epoch), self._examples)
+            self._order = epoch, permutation(random.fold_in(self._key, epoch), self._examples)
         return self._order[1]
 
     def __repr__(self) -> str:
@@ -221,7 +221,7 @@ class Batches(Placed):
         )
 
 
-def _permutation(key: random.Key, count: int) -> np.ndarray:
+def permutation(key: random.Key, count: int) -> np.ndarray:
     """Returns the same as `tg.random.permutation`, using numpy's sort."""
     order = np.arange(count, dtype=np.int64)
     for _ in range(math.ceil(3 * math.log(max(1, count)) / math.log(random.WORD))):
@@ -273,21 +273,26 @@ def batches(
         raise OptionError(f"batches: last must be one of {', '.join(LAST)}, got {last!r}")
     if last == "pad" and mask in host_arrays:
         raise InputError(f"batches: there is an array called {mask!r} already; give mask= another name")
-    result = Batches(host_arrays, size, _key(shuffle), last, mask)
+    result = Batches(host_arrays, size, key_of("batches", shuffle), last, mask)
     if not len(result):
         examples = next(iter(counts.values()))
         raise OptionError(f"batches: {examples} examples fill no batch of {size}; give last='pad' or 'keep'")
     return result
 
 
-def _key(shuffle: Any) -> np.ndarray | None:
+def key_of(what: str, shuffle: Any) -> np.ndarray | None:
+    """Returns the key of an order, of a seed or a key, or `None`.
+
+    Raises:
+        OptionError: It is neither.
+    """
     if shuffle is None:
         return None
     if isinstance(shuffle, int) and not isinstance(shuffle, bool):
         return np.asarray(random.key(shuffle))
     key = np.asarray(shuffle)
     if key.dtype != np.uint32 or key.shape != (2,):
-        raise OptionError("batches: shuffle must be a seed or a key, such as tg.random.key(0) gives")
+        raise OptionError(f"{what}: shuffle must be a seed or a key, such as tg.random.key(0) gives")
     return key
 
 

@@ -90,6 +90,7 @@ OPTIONAL = (
     "matplotlib",
     "rich",
     "tensorboard",
+    "tokenizers",
     "torch",
     "safetensors",
     "jax",
