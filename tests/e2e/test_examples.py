@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import launched
 
 import tensorgrad as tg
 
@@ -252,3 +254,58 @@ def test_no_steps_are_refused(name):
 def test_no_updates_are_refused(tic_tac_toe):
     with pytest.raises(SystemExit):
         tic_tac_toe.main(["--updates", "0"])
+
+
+@pytest.fixture(scope="module")
+def finetune():
+    return loaded("finetune")
+
+
+@pytest.fixture(scope="module")
+def small_folder(finetune, tmp_path_factory):
+    sizes = finetune.Sizes(
+        length=16, batch=4, steps=12, learning_rate=1e-2, rank=2, dropout=0.1, vocabulary=300, width=16, layers=1
+    )
+    folder = tmp_path_factory.mktemp("base")
+    finetune.make_folder(folder, sizes)
+    return folder, sizes
+
+
+@pytest.mark.parametrize(
+    "device", ["numpy", pytest.param("cpu", marks=pytest.mark.nightly), pytest.param("wgpu", marks=pytest.mark.nightly)]
+)
+def test_a_language_model_is_fine_tuned(finetune, small_folder, tmp_path, device):
+    """The adapter in its file, and the merged model, compute what the training's model does."""
+    folder, sizes = small_folder
+    result = finetune.train(folder, sizes, device, 0, progress=False)
+    assert result.before == pytest.approx(np.log(300), abs=0.1) and result.after < result.before - 0.03
+    model = result.training.model()
+    finetune.write(model, folder, tmp_path)
+    adapted = tg.models.from_pretrained(folder)
+    tg.nn.load_lora(adapted, tmp_path / "adapter")
+    tokens, merged = np.arange(8)[None], tg.models.from_pretrained(tmp_path / "merged").initialized()
+    expected = np.asarray(tg.nn.inference(model)(tokens))
+    for each in (adapted.initialized(), merged):
+        np.testing.assert_allclose(np.asarray(tg.nn.inference(each)(tokens)), expected, rtol=1e-4, atol=1e-5)
+    pieces = [*finetune.written(tmp_path / "merged", "The ", 6, device, seed=0)]
+    assert len(pieces) == 6 and pieces == [*finetune.written(tmp_path / "merged", "The ", 6, device, seed=0)]
+
+
+@pytest.mark.nightly
+def test_processes_fine_tune_as_one_does(finetune, small_folder, tmp_path):
+    folder, _ = small_folder
+    losses = []
+    for count in (1, 2):
+        out = tmp_path / str(count)
+        script = [EXAMPLES / "finetune.py", "--folder", folder, "--steps", 3, "--length", 4, "--device", "numpy"]
+        done = launched("-n", count, *script, "--out", out)
+        assert done.returncode == 0, done.stderr
+        losses.append(float(re.findall(r"([\d.]+) after 3 steps", done.stdout)[0]))
+        assert (out / "adapter" / "adapter_model.safetensors").exists()
+    assert losses[0] == pytest.approx(losses[1], abs=2e-3)
+
+
+@pytest.mark.parametrize("arguments", [["--steps", "0"], ["--prompt", ""], ["--length", "-1"]])
+def test_fine_tuning_refuses(finetune, arguments):
+    with pytest.raises(SystemExit):
+        finetune.main(arguments)
