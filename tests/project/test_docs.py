@@ -56,6 +56,7 @@ FILE = re.compile(r"(?://|#) (\w+\.(?:mlir|py))\n")
 
 NIGHTLY = {
     "docs/how-to/memory.md": "compiles ten programs; of limits, targets, half floats and tuning there are tests each",
+    "docs/how-to/vision-model.md": "trains two ViTs; tests/models trains one, and tests/nn adapters",
     "docs/how-to/from-pytorch.md": "imports PyTorch and exports its modules, as tests/importers does",
 }
 """Pages whose Python takes too long for every change, and what else runs what they show."""
