@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any
+from typing import Any, Literal
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -125,11 +125,14 @@ def train(
     return Result(training, before, training.evaluate(evaluation_loss, batches))
 
 
-def write(model: Any, folder: Path, out: Path) -> None:
+def write(model: Any, folder: Path, out: Path, gguf: Literal["f32", "f16", "q8_0"] | None = None) -> None:
     """Writes the adapter, and the merged model with the folder's tokenizer."""
     tg.nn.save_lora(model, out / "adapter")
-    tg.models.save_pretrained(tg.nn.merge_lora(model), out / "merged")
+    merged = tg.nn.merge_lora(model)
+    tg.models.save_pretrained(merged, out / "merged")
     shutil.copy(folder / TOKENIZER, out / "merged" / TOKENIZER)
+    if gguf is not None:
+        tg.models.save_gguf(merged, out / "merged.gguf", gguf, tokenizer=out / "merged")
 
 
 def written(folder: Path, prompt: str, count: int, device: tg.DeviceName, seed: int) -> Iterator[str]:
@@ -151,6 +154,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=Sizes.steps)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("out/finetune"), help="where the models go")
+    parser.add_argument("--gguf", choices=["f32", "f16", "q8_0"], help="also write merged.gguf, for llama.cpp")
     parser.add_argument("--prompt", default="The ")
     parser.add_argument("--length", type=int, default=64, help="how many tokens to write")
     options = parser.parse_args(arguments)
@@ -165,7 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
     model = result.training.model()
     if not tg.distributed.is_first():
         return
-    write(model, folder, options.out)
+    write(model, folder, options.out, options.gguf)
     print(f"backend: {result.training.device}")
     print(f"validation loss: {result.before:.3f} before, {result.after:.3f} after {sizes.steps} steps")
     print(f"adapter: {options.out / 'adapter'}, merged model: {options.out / 'merged'}")

@@ -1,13 +1,9 @@
 """Training batches: from arrays, texts, functions or any iterable, prefetched while the previous step runs."""
 
 from tensorgrad.surface.calls import publish
-from tensorgrad.train import data
-from tensorgrad.train import text as texts
-from tensorgrad.train.data import *
-from tensorgrad.train.text import *
+from tensorgrad.train.data import Ahead, Batches, Generated, Seekable, batches, generated, prefetch
+from tensorgrad.train.text import Text, text
 
-__all__: list[str] = []
-__all__ += data.__all__
-__all__ += texts.__all__
+__all__ = ["Ahead", "Batches", "Generated", "Seekable", "Text", "batches", "generated", "prefetch", "text"]
 
 publish(globals())

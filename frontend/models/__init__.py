@@ -15,6 +15,7 @@ from tensorgrad.models.distilbert import (
 )
 from tensorgrad.models.folders import from_pretrained, save_pretrained
 from tensorgrad.models.generation import LanguageModel
+from tensorgrad.models.gguf_files import save_gguf
 from tensorgrad.models.gpt2 import GPT2LMHeadModel, GPT2Options
 from tensorgrad.models.llama import LlamaForCausalLM
 from tensorgrad.models.llama_options import LlamaOptions
@@ -40,6 +41,7 @@ __all__ = [
     "ViTModel",
     "ViTOptions",
     "from_pretrained",
+    "save_gguf",
     "save_pretrained",
 ]
 

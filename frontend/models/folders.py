@@ -191,19 +191,8 @@ def save_pretrained(
         >>> sorted(path.name for path in folder.iterdir())
         ['config.json', 'model.safetensors']
     """
-    if not isinstance(model, Pretrained):
-        raise ParameterError(
-            f"{user_line()}: save_pretrained: expected a model of tg.models, got {type(model).__name__}"
-        )
-    if next(adapted(model), None) is not None:
-        raise ParameterError(
-            f"{user_line()}: save_pretrained: the model has adapters: tg.nn.merge_lora(model) is one without, and "
-            "tg.nn.save_lora writes them alone"
-        )
-    leaves = declarations(model)
-    own = None if values is None else {path: value for path, value in values.items() if "/" not in path}
-    arrays = arrays_to_write("save_pretrained", leaves, own)
-    by_leaf = {id(leaf): arrays[path] for path, leaf in leaves.items()}
+    by_leaf = arrays_by_leaf("save_pretrained", model, values)
+    assert isinstance(model, Pretrained)
     tensors = torch_tensors(model)
     names = [tensor.name for tensor in tensors]
     turned = {name for pattern in model.conv1d for name in fnmatch.filter(names, pattern)}
@@ -223,6 +212,35 @@ def save_pretrained(
         if old.name not in files and (old.name != INDEX or len(shards) == 1):
             old.unlink(missing_ok=True)  # of an earlier model
     write_json(place / CONFIG, _written_config(model))
+
+
+def arrays_by_leaf(
+    what: str, model: tg.nn.Module, values: Mapping[str, Any] | None, kind: type[Pretrained] = Pretrained
+) -> dict[int, Any]:
+    """Returns the array of each parameter of a model that is to be written, by identity.
+
+    Args:
+        what: The function that writes it.
+        model: The model.
+        values: Arrays by path, if they are not the model's own.
+        kind: What the model has to be.
+
+    Raises:
+        ParameterError: The model is of another kind, it has adapters, or it is declared, and there are no values.
+        InputError: Names of values are missing or unknown, or shapes differ.
+    """
+    if not isinstance(model, kind):
+        expected = "model" if kind is Pretrained else "language model"
+        raise ParameterError(f"{user_line()}: {what}: expected a {expected} of tg.models, got {type(model).__name__}")
+    if next(adapted(model), None) is not None:
+        raise ParameterError(
+            f"{user_line()}: {what}: the model has adapters: tg.nn.merge_lora(model) is one without, and "
+            "tg.nn.save_lora writes them alone"
+        )
+    leaves = declarations(model)
+    own = None if values is None else {path: value for path, value in values.items() if "/" not in path}
+    arrays = arrays_to_write(what, leaves, own)
+    return {id(leaf): arrays[path] for path, leaf in leaves.items()}
 
 
 def _written_config(model: Pretrained) -> dict[str, Any]:

@@ -280,7 +280,8 @@ def test_a_language_model_is_fine_tuned(finetune, small_folder, tmp_path, device
     result = finetune.train(folder, sizes, device, 0, progress=False)
     assert result.before == pytest.approx(np.log(300), abs=0.1) and result.after < result.before - 0.03
     model = result.training.model()
-    finetune.write(model, folder, tmp_path)
+    finetune.write(model, folder, tmp_path, "q8_0")
+    assert (tmp_path / "merged.gguf").read_bytes().startswith(b"GGUF")
     adapted = tg.models.from_pretrained(folder)
     tg.nn.load_lora(adapted, tmp_path / "adapter")
     tokens, merged = np.arange(8)[None], tg.models.from_pretrained(tmp_path / "merged").initialized()

@@ -91,6 +91,7 @@ OPTIONAL = (
     "rich",
     "tensorboard",
     "tokenizers",
+    "gguf",
     "torch",
     "safetensors",
     "jax",
