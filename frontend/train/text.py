@@ -239,8 +239,8 @@ def text(
     `segments[:, :, None] == segments[:, None, :]`, which models of `tg.models` take as `attention_mask`.
 
     Documents are tokenized once to count their tokens, piece by piece, and again where a batch needs them; of files no
-    more is kept than where each document is. So a batch depends on the epoch and on its number alone, and a resumed run
-    continues with the next.
+    more is kept than where each document is: a document has to fit into memory, a file hasn't. So a batch depends on
+    the epoch and its number alone, and a resumed run continues with the next.
 
     Args:
         source: The path of a text file, several (`pathlib.Path`), which may be larger than memory; or a list of texts,

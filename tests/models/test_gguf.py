@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from gguf_forward import File
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch_zoo import library
 
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, ParameterError
@@ -78,6 +80,42 @@ def test_the_file_computes_what_the_model_does(name: str, tmp_path: Path) -> Non
     tokens = np.random.default_rng(1).integers(0, 40, 11)
     expected = np.asarray(tg.nn.inference(model)(tokens[None]))[0]
     np.testing.assert_allclose(file.logits(tokens), expected, atol=2e-4 * np.abs(expected).max())
+
+
+READ_BY_TRANSFORMERS: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "mistral": {},
+    "qwen2": {},
+    "qwen3": {"head_dim": 128},
+    "gemma2": {
+        "head_dim": 256,
+        "query_pre_attn_scalar": 256,
+        "sliding_window": 4096,
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+    },
+    "gpt2": {"n_positions": 1024},
+}
+"""The models that transformers reads, and the settings of these that it doesn't read, but takes for granted.
+
+It reads no Gemma, and neither the scaling of rotary positions nor biases of a Llama.
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", READ_BY_TRANSFORMERS)
+def test_transformers_reads_the_file(name: str, tmp_path: Path) -> None:
+    causal = library("transformers").AutoModelForCausalLM
+    size = tokenizer(tmp_path).get_vocab_size()
+    (tmp_path / "config.json").unlink()
+    options = {**KINDS.get(name, {}), **READ_BY_TRANSFORMERS[name], "vocab_size": size}
+    model = gpt2(**options) if name == "gpt2" else llama(**options)
+    tg.models.save_gguf(model, tmp_path / "model.gguf", "f32", tokenizer=tmp_path)
+    read = causal.from_pretrained(tmp_path, gguf_file="model.gguf", dtype=torch.float32).eval()
+    tokens = np.random.default_rng(1).integers(0, size, (1, 11))
+    expected = np.asarray(tg.nn.inference(model)(tokens))
+    actual = read(torch.tensor(tokens)).logits.detach().numpy()
+    np.testing.assert_allclose(actual, expected, atol=5e-6 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2"])

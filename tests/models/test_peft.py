@@ -49,7 +49,9 @@ def adapted(name: str, folder: Path, **options: Any) -> tuple[Any, tg.nn.Module]
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"use_dora": True}, {"use_rslora": True, "alpha_pattern": {r".*\.1\..*": 3}}], ids=str
+    "options",
+    [{}, {"use_dora": True}, {"use_rslora": True, "alpha_pattern": {r".*\.1\..*": 3}}, {"lora_dropout": 0.25}],
+    ids=str,
 )
 @pytest.mark.parametrize("name", MODELS)
 def test_folders_both_ways(name: str, options: dict[str, Any], tmp_path: Path) -> None:
@@ -66,6 +68,7 @@ def test_folders_both_ways(name: str, options: dict[str, Any], tmp_path: Path) -
         warnings.simplefilter("ignore", FutureWarning)
         read = library("peft").PeftModel.from_pretrained(again, tmp_path / "ours").eval()
     np.testing.assert_allclose(read(input_ids=tokens).logits.detach().numpy(), expected, atol=bound)
+    assert read.peft_config["default"].lora_dropout == options.get("lora_dropout", 0)
 
 
 @pytest.mark.parametrize("options", [{}, {"use_dora": True}], ids=["lora", "dora"])
