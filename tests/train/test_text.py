@@ -211,24 +211,24 @@ def test_documents_of_a_row_are_apart(device: tg.DeviceName) -> None:
 
 
 def test_a_training_of_several_lengths() -> None:
-    """Rows joined to one axis are a leading extent, of which a training compiles a program each."""
+    """The lengths of rows are the buckets of an extent, of which a training has a program each."""
     texts = [text for text in TEXTS for _ in range(3)]
     data = tg.data.text(texts, lambda text: [ord(each) - 97 for each in text], [8, 16], 2, pack=False, shuffle=0)
 
     def loss(model: Any, tokens: Any, labels: Any) -> Any:
-        logits = model(tg.reshape(tokens, (2, -1)))
-        return tg.cross_entropy(tg.reshape(logits, (-1, 26)), labels, ignore_index=-100)
+        return tg.cross_entropy(model(tokens), labels, ignore_index=-100)
 
+    length = tg.dim("length", at_most=16, buckets=(8, 16))
     training = tg.compile(
         tg.nn.Sequential(tg.nn.Embedding(26, 8), tg.nn.Linear(8, 26)),
         loss=loss,
         optimizer=tg.optim.adam(0.05),
-        inputs={name: tg.spec((16,), "i32") for name in ("tokens", "labels")},
+        inputs={name: tg.spec((2, length), "i32") for name in ("tokens", "labels")},
         device="numpy",
     )
-    joined = [{name: batch[name].ravel() for name in ("tokens", "labels")} for batch in data]
-    assert {len(batch["tokens"]) for batch in joined} == {16, 32}
-    losses = [float(training.step(**batch)) for _ in range(10) for batch in joined]
+    batches = [{name: batch[name] for name in ("tokens", "labels")} for batch in data]
+    assert {batch["tokens"].shape[1] for batch in batches} == {8, 16}
+    losses = [float(training.step(**batch)) for _ in range(10) for batch in batches]
     assert losses[-1] < losses[0]
 
 
