@@ -189,5 +189,7 @@ def test_the_compiler_checks_what_it_rounds() -> None:
 def test_bad_options_are_refused_by_name() -> None:
     with pytest.raises(tg.errors.OptionError, match='precision="bf16" stores 16 bits at a time'):
         perceptron("wgpu", precision="bf16")
+    with pytest.raises(tg.errors.ProgramError, match="has elements of bf16, which webgpu-default does not have"):
+        perceptron(precision="bf16").program_for("webgpu-default")
     with pytest.raises(tg.errors.OptionError, match='loss_scale is for precision="f16"; with bf16 nothing underflows'):
         perceptron(precision="bf16", loss_scale=8.0)

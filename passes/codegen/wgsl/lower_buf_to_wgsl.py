@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     UnknownLoc,
+    bf16,
     f16,
     f64,
     i8,
@@ -229,7 +230,7 @@ class _Lowering(FunctionLowering):
 
 def _lacking(target: Target) -> dict[Attribute, str]:
     """Returns the types that shaders of a target lack, each with its alternative."""
-    replacements: dict[Attribute, str] = {f64: "f32", i8: "i32", i16: "i32"}
+    replacements: dict[Attribute, str] = {bf16: "f32", f64: "f32", i8: "i32", i16: "i32"}
     replacements |= {} if target.f16 else {f16: "f32"}
     return replacements if target.int64 else {**replacements, i64: "i32 (u32 if it is unsigned)"}
 
