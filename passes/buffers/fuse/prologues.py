@@ -1,9 +1,10 @@
 """Decides when contractions should compute an operand instead of reading it: the costs and savings of prologues.
 
-A prologue saves a dispatch, and storing and loading the operand. In return, the contraction computes each element once
-for each block of results that needs it, and may load more operands. Costs are in the unit of the target's schedules:
-cycles of one core while all are busy on a CPU, bytes of memory on a GPU. A prologue pays if the other side of the
-contraction is only a few blocks wide, or if the operand is cheap to compute from few others.
+A prologue saves a dispatch, and storing and loading the operand; on a CPU, its bytes count where caches don't hold it.
+In return, the contraction computes each element once for each block of results that needs it, and may load more
+operands; native code does so when it packs the operand, once for each tile, in vectors. Costs are in the unit of the
+target's schedules: cycles of one core while all are busy on a CPU, bytes of memory on a GPU. A prologue pays if the
+other side of the contraction is only a few blocks wide, or if the operand is cheap to compute from few others.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, 
     stage, source = producer.stages[0], producer.outputs[0]
     computing = _loading(producer, machine) + machine.operation * weight_of(operations(stage.body))
     saved = machine.saved_dispatch * alone + _vectors(producer.grid, machine) * (computing + machine.load)
+    if cost.bytes_of([source]) > machine.near_bytes * machine.cores:
+        saved += machine.byte * _unmoved_bytes(producer, readers) / machine.cores
     for reader in readers:
         if reads_in_sum(reader, source):
             before, after = (_contraction_cost(reader, prologue, target) for prologue in (None, producer))
@@ -81,6 +84,13 @@ def _loading(kernel: Parts, machine: CpuModel) -> float:
 def _vectors(extents: Sequence[int], machine: CpuModel) -> float:
     """Returns the number of vectors of points that each core of a CPU computes."""
     return cost.points(extents) / (machine.lanes * machine.cores)
+
+
+def _unmoved_bytes(producer: Parts, readers: Sequence[Parts]) -> float:
+    """Returns the bytes that are neither stored nor loaded if readers load what the producer does."""
+    size = cost.bytes_of(producer.outputs)
+    again = sum(cost.bytes_of(v for v in producer.inputs if v not in reader.inputs) for reader in readers)
+    return size * (1 + len(readers)) + cost.bytes_of(producer.inputs) - again
 
 
 # On a GPU

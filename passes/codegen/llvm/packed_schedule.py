@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import f64
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Operation
+from xdsl.ir import BlockArgument, Operation
 
 from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
 from tensorgrad.dialects.schedule import PackedSchedule
@@ -69,7 +70,7 @@ LEAST_ROWS, LEAST_ROWS_TRANSPOSED = 128, 256
 LEAST_COLUMNS_PACKED = 256
 """The fewest columns of a tile whose rows are packed."""
 
-PAIRING = 10.0
+PAIRING = 4.0
 """The cycles in which vectors of factors are rounded and put into words, per vector."""
 
 LEAST_COLUMNS = 4
@@ -117,6 +118,9 @@ class PackedArchetype(Archetype[PackedSchedule]):
 def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel, has_pairs: bool = False) -> float:
     """Returns the estimated cycles per core of a contraction; infinity if it can't be packed.
 
+    A side is packed once for each tile of the other one. That takes a load for each element; what else its prologue
+    loads and computes runs in vectors, and so does pairing.
+
     Args:
         kernel: A kernel.
         stage: Its contraction.
@@ -137,10 +141,13 @@ def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel, has_pairs
         (factors.row, rows, -(-columns // MOST_TILE_COLUMNS)),
         (factors.column, columns, -(-rows // MOST_TILE_ROWS)),
     ):
-        owners = {other.owner for other in needed_for([value]) if isinstance(other.owner, Operation)}
-        each = machine.load + machine.operation * weight_of(op for owner in owners for op in owner.walk())
-        each += PAIRING / machine.lanes if has_pairs else 0.0
-        packing += rest * extent * steps * times * each
+        needed = needed_for([value])
+        ops = [op for owner in {other.owner for other in needed} if isinstance(owner, Operation) for op in owner.walk()]
+        loads = sum(isinstance(other, BlockArgument) for other in needed)
+        loads += sum(isinstance(op, memref.LoadOp) for op in ops)
+        prologue = machine.load * max(loads - 1, 0) + machine.operation * weight_of(ops)
+        prologue += PAIRING if has_pairs else 0.0
+        packing += rest * extent * steps * times * (machine.load + prologue / machine.lanes)
     return (products + packing) / machine.cores
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -25,7 +25,7 @@ from tensorgrad.dialects.buf import (
 )
 from tensorgrad.dialects.schedule import ContractionSchedule, Tile
 from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.analyses.axes import axes_of_values, loops_of_operands, needed_for, one_sided_values
+from tensorgrad.passes.analyses.axes import Axes, axes_of_values, loops_of_operands, needed_for, one_sided_values
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import (
     MOST_PRODUCTS,
@@ -118,12 +118,18 @@ class _Work:
     operations: _Counts
 
     @staticmethod
-    def of(kernel: KernelOp, stage: GenericOp, sides: Sides, always: bool = False) -> _Work:
-        """Counts the work of a step. Loop-invariant values are hoisted and don't count, unless `always`."""
+    def of(kernel: KernelOp, stage: GenericOp, sides: Sides, is_staged: bool = False) -> _Work:
+        """Counts the work of a step.
+
+        Loop-invariant values are hoisted and don't count, unless operands are staged: their prologues are computed for
+        each element that is staged, and so is what they need.
+        """
         rank, axes, loops = len(kernel.extents), axes_of_values(stage, *sides), loops_of_operands(stage)
+        if is_staged:
+            axes |= _axes_of_staging(stage, sides, axes)
         loads, operations = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
         for value, loops_of_value in loops.items():
-            if always or any(loop >= rank for loop in loops_of_value):
+            if is_staged or any(loop >= rank for loop in loops_of_value):
                 kind, op = tuple(sorted(axes[value])), value.owner
                 if isinstance(op, Operation):
                     operations[kind] += weight_of(op.walk())
@@ -132,6 +138,15 @@ class _Work:
                     loads[kind] += 1
         steps = math.prod(loop_extents(stage)[rank:])
         return _Work(steps, *(_Counts(*(counts[kind] for kind in KINDS)) for counts in (loads, operations)))
+
+
+def _axes_of_staging(stage: GenericOp, sides: Sides, axes: Mapping[SSAValue, Axes]) -> dict[SSAValue, Axes]:
+    """Returns the side of values that only the prologue of one staged side needs."""
+    staged = one_sided_values(stage, *sides)
+    apart = needed_for(_results(stage), staged)
+    needs = [(axes[value], needed_for([value]) - apart) for value in staged]
+    shared = Counter(value for _, values in needs for value in values)
+    return {value: side for side, values in needs for value in values if shared[value] == 1}
 
 
 @dataclass(frozen=True)
@@ -304,7 +319,7 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuMode
 def _bytes(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> float:
     """Returns the estimated cost of a contraction on a GPU, in bytes of memory traffic; its loads hit the caches."""
     tile = _gpu_tile(kernel, stage, sides, machine, target)
-    work = _Work.of(kernel, stage, (tile.row, tile.column), always=tile.chunk > 0)
+    work = _Work.of(kernel, stage, (tile.row, tile.column), is_staged=tile.chunk > 0)
     threads = tile.threads
     rows, columns = (tile.rows * tile.depth, tile.columns * tile.lanes)
     results = rows * columns
