@@ -217,6 +217,7 @@ from tensorgrad.ops.products import kron as kron
 from tensorgrad.ops.promotion import bitcast as bitcast
 from tensorgrad.ops.promotion import cast as cast
 from tensorgrad.ops.pytrees import ravel_pytree as ravel_pytree
+from tensorgrad.ops.quantization import dequantize as dequantize
 from tensorgrad.ops.rearranging import array_split as array_split
 from tensorgrad.ops.rearranging import channel_shuffle as channel_shuffle
 from tensorgrad.ops.rearranging import diag as diag

@@ -32,6 +32,7 @@ from tensorgrad.nn.adapters import adapted
 from tensorgrad.nn.module import declarations
 from tensorgrad.nn.named_values import arrays_to_write
 from tensorgrad.nn.pytorch import TorchTensor, torch_tensors
+from tensorgrad.nn.quantization import quantized
 from tensorgrad.nn.weight_files import INDEX, SINGLE, WeightFiles
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.files import write_json, write_safetensors
@@ -177,7 +178,8 @@ def save_pretrained(
         max_shard_bytes: The size of a file above which the weights are divided among several.
 
     Raises:
-        ParameterError: The model is none of `tg.models`, it has adapters, or it is declared, and there are no values.
+        ParameterError: The model is none of `tg.models`, it has adapters or quantized layers, or it is declared, and
+            there are no values.
         InputError: Names of values are missing or unknown, or shapes differ.
         OSError: A file can't be written.
 
@@ -226,7 +228,8 @@ def arrays_by_leaf(
         kind: What the model has to be.
 
     Raises:
-        ParameterError: The model is of another kind, it has adapters, or it is declared, and there are no values.
+        ParameterError: The model is of another kind, it has adapters or quantized layers, or it is declared, and there
+            are no values.
         InputError: Names of values are missing or unknown, or shapes differ.
     """
     if not isinstance(model, kind):
@@ -236,6 +239,11 @@ def arrays_by_leaf(
         raise ParameterError(
             f"{user_line()}: {what}: the model has adapters: tg.nn.merge_lora(model) is one without, and "
             "tg.nn.save_lora writes them alone"
+        )
+    if next(quantized(model), None) is not None:
+        raise ParameterError(
+            f"{user_line()}: {what}: the model has packed integers, which other programs don't read: "
+            "tg.nn.dequantize(model) is one without, and training.save_checkpoint writes them"
         )
     leaves = declarations(model)
     own = None if values is None else {path: value for path, value in values.items() if "/" not in path}

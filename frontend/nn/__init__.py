@@ -96,6 +96,7 @@ from tensorgrad.nn.pooling import (
     MaxUnpool3d,
 )
 from tensorgrad.nn.pytorch import from_torch, initialize_from, to_torch
+from tensorgrad.nn.quantization import dequantize, quantize
 from tensorgrad.nn.rearranging import (
     ChannelShuffle,
     CircularPad1d,
@@ -236,6 +237,7 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
     "buffer",
+    "dequantize",
     "from_torch",
     "inference",
     "initialize_from",
@@ -244,6 +246,7 @@ __all__ = [
     "merge_heads",
     "merge_lora",
     "param",
+    "quantize",
     "read_weights",
     "rotary_embedding",
     "rotary_frequencies",

@@ -25,11 +25,10 @@ from tensorgrad.nn.initializers import uniform
 from tensorgrad.nn.layers import Linear
 from tensorgrad.nn.module import Module, walk
 from tensorgrad.nn.named_values import check_has_values
-from tensorgrad.nn.parameters import Init, param
-from tensorgrad.nn.weights import Initialized, Weight
+from tensorgrad.nn.parameters import Init, Parameter, param
+from tensorgrad.nn.quantized import QuantizedLinear, store_weight
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Array
 
 T = TypeVar("T", bound=Module)
 
@@ -60,7 +59,7 @@ class LowRank(Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        bound, dtype = 1 / math.sqrt(layer.in_features), layer.weight.dtype
+        bound, dtype = 1 / math.sqrt(layer.in_features), layer.dtype
         self.a = param((layer.in_features, rank), uniform(-bound, bound) if a is None else a, dtype)
         self.b = param((rank, layer.out_features), b, dtype)
         self.magnitude = None if magnitude is None else param((layer.out_features,), magnitude, dtype)
@@ -127,6 +126,14 @@ class AdaptedLinear(Linear):
         return result
 
 
+class AdaptedQuantizedLinear(AdaptedLinear, QuantizedLinear):
+    """A quantized linear layer with adapters (QLoRA)."""
+
+
+ADAPTED: dict[type[Linear], type[AdaptedLinear]] = {Linear: AdaptedLinear, QuantizedLinear: AdaptedQuantizedLinear}
+"""The classes of layers that can have adapters, and what each is with them."""
+
+
 def lora(
     model: Module,
     rank: int = 8,
@@ -182,7 +189,7 @@ def lora(
     if not isinstance(name, str) or not name.isidentifier():
         raise OptionError(f"{user_line()}: lora: the name of an adapter is an identifier, got {name!r}")
     rate = number_between("lora", "dropout", dropout, 0, 1)
-    layers = _chosen(model, [only] if isinstance(only, str) else only)
+    layers = chosen_layers("lora", model, [only] if isinstance(only, str) else only)
     for path, layer in layers.items():
         if name in adapters_of(layer):
             raise ParameterError(
@@ -198,7 +205,7 @@ def lora(
 def add(layer: Linear, name: str, adapter: LowRank) -> None:
     """Adds an adapter to a layer, in place; it is not applied yet."""
     if not isinstance(layer, AdaptedLinear):
-        layer.__class__ = AdaptedLinear
+        layer.__class__ = ADAPTED[type(layer)]
         vars(layer).update(adapters={}, active=())
     assert isinstance(layer, AdaptedLinear)
     layer.adapters[name] = adapter
@@ -276,12 +283,9 @@ def _merge(layer: Any) -> None:
             scale = adapter.scale(weight)
             change = (scale - 1) * weight + scale * change
         result = result + np.asarray(change)
-    layer.__class__ = Linear
     for extra in ("adapters", "active"):
         vars(layer).pop(extra)
-    array = result.astype(weight.dtype)
-    beside: Any = Array(array) if weight.live is None else tg.tensor(array, weight.dtype, device=weight.device)
-    layer.weight = Weight.trained(beside, True)
+    store_weight(layer, result, Linear)
 
 
 def adapted(model: Module) -> Iterator[tuple[str, AdaptedLinear]]:
@@ -296,11 +300,11 @@ def adapters_of(layer: Linear) -> dict[str, LowRank]:
 
 def linear_layers(model: Module) -> dict[str, Linear]:
     """Returns the linear layers of a model, which can have adapters, by path."""
-    return dict(walk(model, lambda value: type(value) in (Linear, AdaptedLinear)))
+    return dict(walk(model, lambda value: type(value) in (*ADAPTED, *ADAPTED.values())))
 
 
-def _chosen(model: Module, patterns: Sequence[str]) -> dict[str, Linear]:
-    """Returns the linear layers that match a pattern, by path.
+def chosen_layers(what: str, model: Module, patterns: Sequence[str]) -> dict[str, Linear]:
+    """Returns the linear layers that match a pattern, by path; `what` is the function's name in error messages.
 
     Raises:
         ParameterError: A pattern matches none.
@@ -309,7 +313,7 @@ def _chosen(model: Module, patterns: Sequence[str]) -> dict[str, Linear]:
     for pattern in patterns or ("",):
         if not isinstance(pattern, str) or not fnmatch.filter(layers, pattern):
             near = ", ".join(difflib.get_close_matches(str(pattern), layers, cutoff=0)) or "none"
-            raise ParameterError(f"{user_line()}: lora: {pattern!r} matches no tg.nn.Linear; the nearest are {near}")
+            raise ParameterError(f"{user_line()}: {what}: {pattern!r} matches no tg.nn.Linear; the nearest are {near}")
     return {
         path: layer for path, layer in layers.items() if any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
     }
@@ -321,7 +325,7 @@ def _lengths(path: str, layer: Linear) -> Any:
     Raises:
         ParameterError: The layer is declared.
     """
-    if not isinstance(layer.weight, Initialized):
+    if isinstance(layer.weight, Parameter):
         raise ParameterError(
             f"{user_line()}: lora: magnitude=True starts from the weight's own, but {path} is declared and has no "
             "values: model.initialized() has them"

@@ -20,6 +20,7 @@ from tensorgrad.nn.weights import is_parameter
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.surface.calls import public
+from tensorgrad.tracing.dtypes import DType
 
 
 class Linear(Module):
@@ -73,6 +74,11 @@ class Linear(Module):
     def out_features(self) -> int:
         """The extent of the last axis of `y`."""
         return self.weight.shape[1]
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the weight."""
+        return self.weight.dtype
 
     def __setattr__(self, name: str, value: object) -> None:
         before = vars(self).get(name)

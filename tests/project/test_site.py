@@ -68,6 +68,7 @@ QUESTIONS = {
     "out of memory": "how-to/memory/",
     "profiler": "how-to/inspect/",
     "pytorch": "how-to/from-pytorch/",
+    "qlora": "how-to/fine-tune/",
     "requires_grad": "how-to/eager/",
     "rnn": "how-to/control-flow/",
     "save model": "how-to/save-and-load/",
