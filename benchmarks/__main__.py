@@ -15,6 +15,7 @@ modules that `tg.from_torch` imported with PyTorch's own.
 
 `smollm2`, which `all` omits, is a training step of 135 million parameters, by default on the CPU; it takes 6 GB and
 several minutes. It first measures the time and memory of first steps of tensorgrad and its peers, in new processes.
+`quantized`, which `all` omits too, trains adapters of that model over weights of f32, int8 and NF4.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from benchmarks import (
     initialization,
     kernels,
     pages,
+    quantized,
     scaling,
     small,
 )
@@ -123,7 +125,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=[*NAMES, *LARGE, *OTHERS, "all"])
+    parser.add_argument("what", choices=[*NAMES, *LARGE, *OTHERS, "quantized", "all"])
     parser.add_argument("--device", default="all", help="wgpu, cpu, numpy, auto, or all (default)")
     parser.add_argument("--rounds", type=int, default=10, help="blocks of steps of each contestant")
     parser.add_argument("--seconds", type=float, default=60.0, help="after so long there are no more rounds")
@@ -158,6 +160,9 @@ def main(arguments: list[str] | None = None) -> None:
             from benchmarks import precision
 
             precision.report_precision(min(options.rounds, 5), options.seconds, options.out)
+        elif what == "quantized":
+            device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
+            quantized.report_quantized(device, min(options.rounds, 3), options.seconds, options.out)
         elif what == "calls":
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
             calls.report(device, options.rounds, options.out / "calls.json")

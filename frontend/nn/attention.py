@@ -410,7 +410,7 @@ class MultiHeadAttention(Module):
         key = query if key is None else key
         value = key if value is None else value
         name = "MultiHeadAttention"
-        tensors = [trailing(name, x, (layer.weight.shape[0],)) for x, layer in self._inputs(query, key, value)]
+        tensors = [trailing(name, x, (layer.in_features,)) for x, layer in self._inputs(query, key, value)]
         q, k, v = (
             split_heads(layer(x), heads)
             for x, layer, heads in zip(

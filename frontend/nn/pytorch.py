@@ -60,7 +60,7 @@ def _attention(module: MultiHeadAttention) -> list[Stored]:
     if module.num_kv_heads != module.num_heads:
         return []
     weights, biases = (tuple(f"{part}.{name}" for part in "qkv") for name in ("weight", "bias"))
-    inputs = {layer.weight.shape[0] for layer in (module.q, module.k, module.v)}
+    inputs = {layer.in_features for layer in (module.q, module.k, module.v)}
     apart = [Stored(f"{part}_proj_weight", (weight,), True) for part, weight in zip("qkv", weights, strict=True)]
     packed = [Stored("in_proj_weight", weights, True)]
     out = [Stored("out_proj.weight", ("out.weight",), True), Stored("out_proj.bias", ("out.bias",))]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import attention, blame, edits, kernel_texts, kernels
+from benchmarks import attention, blame, edits, kernel_texts, kernels, quantized
 from benchmarks.__main__ import main
 from benchmarks.cold import cold, peer_cold, save_state
 from benchmarks.driver import commands, encoding, pipelines
@@ -51,6 +51,17 @@ def test_a_small_smollm2_has_the_losses_of_pytorch() -> None:
 def test_smollm2_has_135_million_parameters() -> None:
     parameters = smollm2.SmolLM2(smollm2.VOCABULARY, smollm2.LAYERS).parameters()
     assert sum(math.prod(parameter.shape) for parameter in parameters) == 134_515_008
+
+
+@pytest.mark.nightly
+def test_adapters_over_weights_of_few_bits_train_as_over_floats() -> None:
+    steps = [quantized.contestant(name, "cpu", layers=1, vocabulary=256) for name in quantized.FORMATS]
+    floats, int8, nf4 = ([contestant.step() for _ in range(4)] for contestant in steps)
+    assert floats[-1] < floats[0]
+    np.testing.assert_allclose(int8, floats, rtol=1e-2)
+    np.testing.assert_allclose(nf4, floats, rtol=5e-2)
+    peaks = [contestant.counts["peak_bytes"] for contestant in steps]
+    assert peaks == sorted(peaks, reverse=True)
 
 
 @pytest.mark.nightly

@@ -85,6 +85,17 @@ def test_every_code_has_its_value(scheme: str) -> None:
         np.testing.assert_array_equal(np.asarray(values)[:, 0], 2 * expected.astype(np.float32))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_stacks_of_words_are_batched(dtype: Any) -> None:
+    random = np.random.default_rng(0)
+    words = random.integers(0, 2**32, (3, 4, 5), np.uint32)
+    scales = random.uniform(size=(3, 2, 5)).astype(dtype)
+    batched = tg.vmap(lambda words, scales: tg.dequantize(words, scales, bits=4, group=16))(words, scales)
+    assert batched.dtype == dtype
+    for i, values in enumerate(np.asarray(batched)):
+        np.testing.assert_array_equal(values, np.asarray(tg.dequantize(words[i], scales[i], bits=4, group=16)))
+
+
 def test_groups_of_zeros_stay_zero() -> None:
     model = tg.nn.Sequential(tg.nn.Linear(8, 2, init=0.0)).initialized(0)
     tg.nn.quantize(model, bits=4)

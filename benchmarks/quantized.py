@@ -1,0 +1,54 @@
+"""`python -m benchmarks quantized`: a LoRA step of SmolLM2-135M's shape, over weights of f32, int8 and NF4."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tensorgrad as tg
+from benchmarks.harness import Contestant, measure, report
+from benchmarks.workloads import smollm2
+
+FORMATS: dict[str, int | None] = {"f32": None, "int8": 8, "nf4": 4}
+"""The bits of the weights of linear layers, by the name in tables; none for floats."""
+
+RANK = 8
+
+COUNTED = ("dispatches", "peak_bytes", "bytes_moved")
+
+
+def adapted(bits: int | None, layers: int, vocabulary: int) -> Any:
+    """Returns the model with adapters on all linear layers, whose weights are of so many bits."""
+    model = smollm2.SmolLM2(vocabulary, layers).initialized(0)
+    if bits is not None:
+        tg.nn.quantize(model, bits)
+    tg.nn.lora(model, RANK)
+    return model.initialized(1)
+
+
+def contestant(name: str, device: tg.DeviceName, layers: int, vocabulary: int) -> Contestant:
+    """Returns the step over weights of a format."""
+    batch = smollm2.batch(vocabulary)
+    training = tg.compile(
+        adapted(FORMATS[name], layers, vocabulary),
+        loss=smollm2.loss,
+        optimizer=tg.optim.adamw(1e-3),
+        inputs={name: tg.like(value) for name, value in batch.items()},
+        device=device,
+    )
+    stats = training.stats()
+    return Contestant(name, lambda: float(training.step(**batch)), {key: stats[key] for key in COUNTED})
+
+
+def report_quantized(
+    device: tg.DeviceName,
+    rounds: int,
+    seconds: float,
+    out: Path,
+    layers: int = smollm2.LAYERS,
+    vocabulary: int = smollm2.VOCABULARY,
+) -> None:
+    """Times and reports the steps, alternating in one run; fewer layers and tokens make a smaller model."""
+    contestants = [contestant(name, device, layers, vocabulary) for name in FORMATS]
+    timings = measure(contestants, rounds, seconds)
+    report("quantized", timings, timings[0].name, out / "quantized.json")
