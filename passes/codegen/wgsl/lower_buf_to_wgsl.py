@@ -185,14 +185,15 @@ class _Lowering(FunctionLowering):
                 f"{limit}{large if count > 1 else ''}"
             )
         lacking = _lacking(self.target)
+        stored = {**lacking, bf16: "f32"}  # values in registers may be bf16
         for value in operands:
             element = element_of(value)
-            if element in lacking:
+            if element in stored:
                 unsigned = view_of(value).attributes.get(DTYPE) == StringAttr("u64")
                 raise DiagnosticException(
                     f"{named(value)} has elements of {'u64' if unsigned else element}, which {self.target.name} does "
                     f"not have; it was made at {line_of(kernel.location)}; "
-                    f"cast it to {'u32' if unsigned else lacking[element]}"
+                    f"cast it to {'u32' if unsigned else stored[element]}"
                 )
         for op in operations(kernel.body.block):
             for value in op.results:
@@ -230,7 +231,7 @@ class _Lowering(FunctionLowering):
 
 def _lacking(target: Target) -> dict[Attribute, str]:
     """Returns the types that shaders of a target lack, each with its alternative."""
-    replacements: dict[Attribute, str] = {bf16: "f32", f64: "f32", i8: "i32", i16: "i32"}
+    replacements: dict[Attribute, str] = {f64: "f32", i8: "i32", i16: "i32"}
     replacements |= {} if target.f16 else {f16: "f32"}
     return replacements if target.int64 else {**replacements, i64: "i32 (u32 if it is unsigned)"}
 
