@@ -1,4 +1,4 @@
-"""`python -m benchmarks quantized`: a LoRA step of SmolLM2-135M's shape, over weights of f32, int8 and NF4."""
+"""`python -m benchmarks quantized`: a LoRA step of SmolLM2-135M's shape, over weights of f32, int8 and NF4, in f32 and bf16."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from typing import Any
 import tensorgrad as tg
 from benchmarks.harness import Contestant, measure, report
 from benchmarks.workloads import smollm2
+from tensorgrad.driver.precision import Precision
 
-FORMATS: dict[str, int | None] = {"f32": None, "int8": 8, "nf4": 4}
-"""The bits of the weights of linear layers, by the name in tables; none for floats."""
+FORMATS: dict[str, tuple[int | None, Precision]] = {
+    "f32": (None, "f32"),
+    "int8": (8, "f32"),
+    "nf4": (4, "f32"),
+    "f32, bf16 products": (None, "bf16-products"),
+    "int8, bf16 products": (8, "bf16-products"),
+    "nf4, bf16 products": (4, "bf16-products"),
+}
+"""The bits of the weights of linear layers, none for floats, and the precision, by the name in tables."""
 
 RANK = 8
 
@@ -28,13 +36,14 @@ def adapted(bits: int | None, layers: int, vocabulary: int) -> Any:
 
 def contestant(name: str, device: tg.DeviceName, layers: int, vocabulary: int) -> Contestant:
     """Returns the step over weights of a format."""
-    batch = smollm2.batch(vocabulary)
+    (bits, precision), batch = FORMATS[name], smollm2.batch(vocabulary)
     training = tg.compile(
-        adapted(FORMATS[name], layers, vocabulary),
+        adapted(bits, layers, vocabulary),
         loss=smollm2.loss,
         optimizer=tg.optim.adamw(1e-3),
         inputs={name: tg.like(value) for name, value in batch.items()},
         device=device,
+        precision=precision,
     )
     stats = training.stats()
     return Contestant(name, lambda: float(training.step(**batch)), {key: stats[key] for key in COUNTED})
