@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import preloaded
 import pytest
 from hypothesis import settings
-from rings import mark_turns
+from rings import leaves_out_nightly, mark_turns, without_nightly
 
 if TYPE_CHECKING:
     from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -36,6 +36,23 @@ gc.set_threshold(50_000, 20, 20)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds an option that divides a long run."""
     parser.addoption("--slice", metavar="PART/PARTS", help="run only this part of the chosen tests, such as 2/4")
+
+
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """Makes no items of a test that is nightly as a whole, where nightly tests are left out."""
+    if not (name.startswith("test_") and leaves_out_nightly(collector.config.option.markexpr)):
+        return None
+    marks = [*collector.iter_markers("nightly"), *getattr(obj, "pytestmark", ())]
+    return [] if any(mark.name == "nightly" for mark in marks) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Makes no items of nightly cases, where nightly tests are left out."""
+    if leaves_out_nightly(metafunc.config.option.markexpr):
+        metafunc.definition.own_markers[:] = map(without_nightly, metafunc.definition.own_markers)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -24,3 +24,22 @@ def mark_turns(items: Iterable[pytest.Item]) -> None:
             if seen[test] % each != turn:
                 item.add_marker(pytest.mark.nightly)
             seen[test] += 1
+
+
+def leaves_out_nightly(expression: str) -> bool:
+    """Returns whether a marker expression leaves out all nightly tests, told by a plain `and` of `not nightly`."""
+    terms = expression.split(" and ")
+    return "not nightly" in terms and not any(" or " in term or "(" in term for term in terms)
+
+
+def without_nightly(mark: pytest.Mark) -> pytest.Mark:
+    """Returns a mark, if it is a `parametrize` then without the nightly cases, unless all of them are.
+
+    A night has four times the cases of other runs, and making an item of each takes longer than many tests.
+    """
+    if mark.name != "parametrize" or isinstance(mark.kwargs.get("ids"), list | tuple):
+        return mark
+    names, values, *others = mark.args
+    cases = [*values]
+    kept = [case for case in cases if not any(one.name == "nightly" for one in getattr(case, "marks", ()))]
+    return pytest.mark.parametrize(names, kept, *others, **mark.kwargs).mark if kept else mark

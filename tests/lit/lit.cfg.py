@@ -1,7 +1,8 @@
 """lit's configuration: `.mlir` files whose RUN lines pipe `tg-opt` into `filecheck`."""
 
+import gc
+import importlib
 import os
-import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ config: Any = globals()["config"]  # lit puts it here
 HERE = Path(__file__).resolve().parent
 PYTHON_BIN = Path(sys.executable).parent
 
+sys.path.insert(0, str(HERE.parent / "helpers"))
+preloaded: Any = importlib.import_module("preloaded")
+
 config.name = "tensorgrad"
 config.test_format = lit.formats.ShTest()
 config.suffixes = [".mlir"]
@@ -21,13 +25,16 @@ config.test_exec_root = str(HERE.parents[1] / "build" / "lit")
 
 config.environment["PYTHONWARNINGS"] = os.environ["PYTHONWARNINGS"] = "error"
 
-# Commands come from the environment that lit runs in: by these names in forks of a process that has imported them,
-# and by the path below %bin as they are.
+# The shell takes commands from the environment that lit runs in: by these names in forks of a process that has imported
+# them, and by the path below %bin as they are.
 places = [str(PYTHON_BIN), os.environ["PATH"]]
-preloaded = runpy.run_path(str(HERE.parent / "helpers" / "preloaded.py"))
-if preloaded["SUPPORTED"]:
+if preloaded.SUPPORTED:
     commands = [PYTHON_BIN / name for name in ("tg-opt", "xdsl-opt", "filecheck")]
-    places.insert(0, str(preloaded["start"](commands).clients))
+    places.insert(0, str(preloaded.start(commands).clients))
+    preloaded.preload([])
+    runs: Any = importlib.import_module("run_lines")
+    config.test_format = runs.RunLines()
+    gc.freeze()  # otherwise the collector would write to, and so copy, the pages that forks share
 config.environment["PATH"] = os.pathsep.join(places)
 config.environment["LP_NUM_THREADS"] = os.environ.get("LP_NUM_THREADS", "0")
 

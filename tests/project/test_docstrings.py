@@ -33,9 +33,14 @@ class Checker(doctest.OutputChecker):
 
 
 def examples() -> Iterator[doctest.DocTest]:
-    """Yields all docstrings with a prompt, of every module of the project; `tg` and `np` are known to them."""
+    """Yields all docstrings with a prompt, of every module of the project; `tg` and `np` are known to them.
+
+    Chapters are notebooks, without docstrings; as each is imported, marimo reads the whole stack, which takes long here.
+    """
     finder = doctest.DocTestFinder(exclude_empty=True)
     for module in pkgutil.walk_packages(tg.__path__, "tensorgrad."):
+        if module.name.startswith("tensorgrad.lab.chapters."):
+            continue
         for example in finder.find(importlib.import_module(module.name), extraglobs={"tg": tg, "np": np}):
             if example.examples:
                 yield example

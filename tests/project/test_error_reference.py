@@ -318,6 +318,8 @@ def exceptions() -> Iterator[type[BaseException]]:
     """Returns every exception and warning that the project defines."""
     for package in FOLDERS.values():
         for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if found.name.startswith("tensorgrad.lab.chapters."):
+                continue  # notebooks, which take long to import here: marimo reads the whole stack
             for value in list(vars(importlib.import_module(found.name)).values()):
                 if isinstance(value, type) and issubclass(value, BaseException) and value.__module__ == found.name:
                     yield value

@@ -1,4 +1,4 @@
-// RUN: %bin/tg-opt %s -p 'training-pipeline{function=loss optimizer="adam(eps=1e-7)" target=lavapipe}' > %t.whole
+// RUN: tg-opt %s -p 'training-pipeline{function=loss optimizer="adam(eps=1e-7)" target=lavapipe}' > %t.whole
 // RUN: tg-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)" function=loss},simplify,grad{function=loss},pack-updates{function=loss},append-updates{function=loss},inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse{target=lavapipe},schedule{target=lavapipe},share-dispatches{target=lavapipe},plan-memory{target=lavapipe},lower-buf-to-wgsl{target=lavapipe},keep-ieee,expand-math' > %t.parts
 // RUN: cmp %t.whole %t.parts
 
