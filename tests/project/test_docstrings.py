@@ -35,7 +35,7 @@ class Checker(doctest.OutputChecker):
 def examples() -> Iterator[doctest.DocTest]:
     """Yields all docstrings with a prompt, of every module of the project; `tg` and `np` are known to them.
 
-    Chapters are notebooks, without docstrings; as each is imported, marimo reads the whole stack, which takes long here.
+    Chapters are notebooks, without docstrings; importing them takes long here, since marimo reads the whole stack.
     """
     finder = doctest.DocTestFinder(exclude_empty=True)
     for module in pkgutil.walk_packages(tg.__path__, "tensorgrad."):
