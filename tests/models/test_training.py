@@ -27,6 +27,7 @@ def compiled(model: Any, device: tg.DeviceName) -> tg.Training:
     )
 
 
+@pytest.mark.usefixtures("kept_programs")
 @pytest.mark.in_turns(3)
 @pytest.mark.parametrize(
     ("name", "device"),

@@ -46,6 +46,7 @@ def with_values(adapted: Any, seed: int = 1) -> Any:
     return adapted.initialized(0, values)
 
 
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("magnitude", [False, True])
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_only_adapters_are_trained(device: tg.DeviceName, magnitude: bool) -> None:

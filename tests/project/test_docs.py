@@ -11,7 +11,8 @@ The blocks of a page run as follows:
   the preceding command (or script), in this order; `…` matches any omitted part of a line. A ```diff block
   shows lines of the difference between the outputs of the last two commands before it. The output of a command with
   `-o` is the file that it writes.
-- `<!-- continues: other.md -->` means that the page's Python continues that of another page, which runs first.
+- `<!-- continues: other.md -->` means that the page's Python continues that of another page, which runs first; so the
+  last of such pages runs for all.
 - `<!-- no-run -->` on the line above a block excludes it.
 """
 
@@ -25,6 +26,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,10 @@ def python_of(page: Path) -> str:
     return "\n".join(block.code for chapter in chapters(page) for block in blocks(chapter) if block.is_python)
 
 
+CONTINUED = {earlier for page in PAGES for earlier in chapters(page)[:-1]}
+"""Pages whose Python runs with that of the page that continues them."""
+
+
 def write_files(page: Path, folder: Path) -> None:
     """Writes the blocks of a page that name a file."""
     for block in blocks(page):
@@ -179,19 +185,26 @@ def test_commands(
     [
         marked(page, *([pytest.mark.nightly] if named(page) in NIGHTLY else []))
         for page in (ROOT / "README.md", *PAGES)
-        if python_of(page)
+        if python_of(page) and page not in CONTINUED
     ],
     ids=named,
 )
 def test_python(page: Path, tmp_path: Path, python: str) -> None:
-    """Runs in a separate process and folder, from a file, since traced functions are located by their source."""
-    write_files(page, tmp_path)
+    """Runs in a separate process and folder, from a file, since traced functions are located by their source.
+
+    Programs are kept, as they are for users: many pages load what they have compiled.
+    """
+    pages = chapters(page)
+    for chapter in pages:
+        write_files(chapter, tmp_path)
     script = tmp_path / "example.py"
     script.write_text(python_of(page), encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "TENSORGRAD_CACHE": str(tmp_path / "cache")}
+    del environment["TENSORGRAD_CACHE_PROGRAMS"]
     result = subprocess.run(
         [python, "-W", "error", script.name],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        env=environment,
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -199,7 +212,7 @@ def test_python(page: Path, tmp_path: Path, python: str) -> None:
     )
     assert result.returncode == 0, result.stderr
     lines, last_is_python = result.stdout.splitlines(), False
-    for block in blocks(page):
+    for block in chain.from_iterable(map(blocks, pages)):
         if block.is_output and last_is_python:
             lines = assert_shows(block, lines)
         elif block.runs and (block.commands or block.is_python):
