@@ -68,6 +68,7 @@ def test_a_size_is_compiled_once(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("options", [{"device": "numpy"}, {"device": "wgpu", "on_device_lost": "restart"}], ids=str)
 def test_only_the_last_sizes_are_kept(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """With what was compiled beside them; steps of forgotten sizes remain counted, and compile again."""

@@ -276,7 +276,7 @@ def compiled(module: ModuleOp, device: WebGPUDevice) -> Program:
     return build_program(module, device.target)
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(7)
 @by_name
 def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
     module, inputs = module_of(name)

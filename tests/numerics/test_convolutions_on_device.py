@@ -37,7 +37,7 @@ SETTINGS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(5)
 @on_targets
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: f"{setting[0]} by {setting[1]}".replace(" ", ""))
 def test_convolutions_are_contractions(device: WebGPUDevice, target: Target, setting: Any) -> None:

@@ -214,7 +214,7 @@ CHECKS: dict[str, Callable[[WebGPUDevice], None]] = {
 }
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(4, 1)
 @pytest.mark.parametrize("row", rows())
 def test_limits(device: WebGPUDevice, row: str) -> None:
     CHECKS[row](device)

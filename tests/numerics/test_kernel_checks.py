@@ -117,7 +117,7 @@ def compiled(name: str, device: str) -> Compiled:
     return Compiled.of(trace(function, *map(tg.spec, shapes)), device)
 
 
-@pytest.mark.in_turns(6)
+@pytest.mark.in_turns(13)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", [*FUNCTIONS, *OTHERS])
 def test_nothing_is_said_of_kernels_that_are_right(name: str, device: str) -> None:
@@ -125,7 +125,7 @@ def test_nothing_is_said_of_kernels_that_are_right(name: str, device: str) -> No
         compiled(name, device).check(seed=seed)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(7)
 @pytest.mark.parametrize("name", [*FUNCTIONS, *OTHERS])
 def test_kernels_give_the_same_in_f64_and_nearly_so_when_they_are_moved(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -341,6 +341,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, device: str, entry: str) -> None:
     monkeypatch.setattr(building, name, wrong)
 
 
+@pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize(("device", "entry"), [("cpu", "loops1"), ("wgpu", "shared0")])
 def test_a_kernel_that_hardly_matters_is_named_with_a_file_that_shows_it_again(
     device: str,
@@ -417,7 +418,7 @@ def check_workload(name: str, device: Any) -> None:
     Compiled.of(recipe.traced.clone(), device, passes_to_kernels(recipe, choice)).check(batch)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", QUICK)
 def test_nothing_is_said_of_small_workloads(name: str, device: str) -> None:

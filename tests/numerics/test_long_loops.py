@@ -93,7 +93,7 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 }
 
 
-@pytest.mark.in_turns(8, 2)
+@pytest.mark.in_turns(16, 10)
 @pytest.mark.parametrize("form", FORMS)
 def test_loops_run_to_their_end(device: WebGPUDevice, form: str) -> None:
     function, inputs = FORMS[form]

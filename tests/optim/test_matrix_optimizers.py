@@ -120,6 +120,7 @@ def deep(layers: int, **options: Any) -> tg.Training:
     )
 
 
+@pytest.mark.usefixtures("kept_programs")
 def test_kernels_grow_with_the_shapes_of_matrices_not_with_their_number():
     def of_updates(training: tg.Training) -> int:
         """Returns the dispatches of a step except those of its gradients."""

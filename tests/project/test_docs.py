@@ -60,8 +60,14 @@ NIGHTLY = {
     "docs/how-to/memory.md": "compiles ten programs; of limits, targets, half floats and tuning there are tests each",
     "docs/how-to/vision-model.md": "trains two ViTs; tests/models trains one, and tests/nn adapters",
     "docs/how-to/from-pytorch.md": "imports PyTorch and exports its modules, as tests/importers does",
+    "docs/how-to/huggingface.md": "trains a language model, which tests/models reads, trains, asks and writes",
+    "docs/how-to/inspect.md": "compiles four programs; tests/driver and tests/tools have hooks, dumps and reports",
+    "docs/index.md": "is the beginning of README.md, whose Python runs",
+    "docs/reference/tg/reduce.md": "is what tests/checks/test_reduce.py does with smaller modules",
+    "docs/reference/tg/replay.md": "is what tests/checks/test_replay.py does in its own process",
+    "docs/reference/tg/report.md": "is what tests/tools/test_report.py does with the same command",
 }
-"""Pages whose Python takes too long for every change, and what else runs what they show."""
+"""Pages that take too long for every change, and what else runs what they show."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +124,11 @@ def write_files(page: Path, folder: Path) -> None:
             (folder / name[1]).write_text(block.code, encoding="utf-8")
 
 
-def marked(page: Path, *marks: pytest.MarkDecorator) -> Any:
+def marked(page: Path) -> Any:
     """Returns a page as a test parameter; pages that export need the browser runtime, which `make test-web` builds."""
     exports = any("export web" in line for line in commands(page)) or "export_web(" in python_of(page)
-    return pytest.param(page, marks=[*marks, *([pytest.mark.web] if exports else [])])
+    marks = {pytest.mark.nightly: named(page) in NIGHTLY, pytest.mark.web: exports}
+    return pytest.param(page, marks=[mark for mark, holds in marks.items() if holds])
 
 
 def named(page: Path) -> str:
@@ -182,11 +189,7 @@ def test_commands(
 
 @pytest.mark.parametrize(
     "page",
-    [
-        marked(page, *([pytest.mark.nightly] if named(page) in NIGHTLY else []))
-        for page in (ROOT / "README.md", *PAGES)
-        if python_of(page) and page not in CONTINUED
-    ],
+    [marked(page) for page in (ROOT / "README.md", *PAGES) if python_of(page) and page not in CONTINUED],
     ids=named,
 )
 def test_python(page: Path, tmp_path: Path, python: str) -> None:
