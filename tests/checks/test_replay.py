@@ -18,6 +18,8 @@ from tensorgrad.checks.inspection import Inspected
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.tools.tg import main
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 SCRIPT = '''\
 """A training with noise, and several names for it."""
 

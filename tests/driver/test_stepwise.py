@@ -12,6 +12,8 @@ from tensorgrad.driver.device import find_device, load_program
 from tensorgrad.errors import InputError
 from tensorgrad.runtime.program import Repeat, unrolled
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 DEVICES = ("cpu", "wgpu")
 SHAPE = (128, 96)
 """Large enough to be read where the caller has it, on the CPU."""

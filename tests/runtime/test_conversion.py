@@ -12,6 +12,8 @@ import tensorgrad as tg
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.runtime.conversion import converted, to_numpy
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 

@@ -14,6 +14,8 @@ from tensorgrad.runtime.files import read_safetensors, write_safetensors
 from tensorgrad.runtime.weights import WEIGHTS, packed, unpacked
 from tensorgrad.tools.tg import command_line
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 GENERATOR = np.random.default_rng(0)
 MATRIX = (GENERATOR.normal(size=(24, 40)) * np.geomspace(0.01, 10, 40)).astype(np.float32)
 """Columns of very different sizes."""

@@ -26,6 +26,8 @@ from tensorgrad.runtime.program import DISPATCH_COSTS, Dispatch
 from tensorgrad.tools.parsing import parse_module
 from tensorgrad.tools.tg import main
 
+pytestmark = pytest.mark.usefixtures("kept_programs")
+
 HERE = "test_report.py"
 
 
@@ -268,7 +270,7 @@ def test_fusion_says_why_and_of_which_dispatches(device: tg.DeviceName) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_schedules_and_memory_plans_say_why(device: tg.DeviceName) -> None:
-    facts = compiled(device).report().facts
+    facts = facts_of(device)
     schedules, memory = (
         one.choices for name in ("schedule", "plan-memory") for one in facts.passes if one.name.startswith(name)
     )
@@ -353,7 +355,8 @@ def test_functions_have_reports_too() -> None:
 
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
-def test_profiled_steps_are_steps(device: tg.DeviceName, tmp_path: Path) -> None:
+def test_profiled_steps_are_steps(device: tg.DeviceName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORGRAD_CACHE_PROGRAMS", "0")  # so that passes run, whose times are in the trace
     training, other = compiled(device), compiled(device)
     with training.profile() as profile:
         losses = [float(training.step(**batch())) for _ in range(3)]
