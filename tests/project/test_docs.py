@@ -127,8 +127,8 @@ def write_files(page: Path, folder: Path) -> None:
 def marked(page: Path) -> Any:
     """Returns a page as a test parameter; pages that export need the browser runtime, which `make test-web` builds."""
     exports = any("export web" in line for line in commands(page)) or "export_web(" in python_of(page)
-    marks = {pytest.mark.nightly: named(page) in NIGHTLY, pytest.mark.web: exports}
-    return pytest.param(page, marks=[mark for mark, holds in marks.items() if holds])
+    marks = [(pytest.mark.nightly, named(page) in NIGHTLY), (pytest.mark.web, exports)]
+    return pytest.param(page, marks=[mark for mark, holds in marks if holds])
 
 
 def named(page: Path) -> str:
