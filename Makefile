@@ -41,9 +41,9 @@ train: $(EXAMPLES_READY) ## Train a digits classifier (DEVICE=auto, cpu, wgpu or
 
 install: $(TEST_READY) ## Install the package and everything the tests need into .venv
 
-test: lint adapter ## Run every check: lint, types of the package and of changed tests, lit, unit
+test: lint adapter ## Run every check: lint, types (beside the tests, as pyright takes one core), lit, unit
 	@mkdir -p build
-	@sh tools/check_types.sh $(BIN) changed >build/types.log 2>&1 & types=$$!; \
+	@sh tools/check_types.sh $(BIN) >build/types.log 2>&1 & types=$$!; \
 	status=0; $(MAKE) --no-print-directory lit unit || status=$$?; \
 	wait $$types || status=$$?; \
 	cat build/types.log; exit $$status
@@ -56,7 +56,7 @@ lint: $(TEST_READY) ## Check style and formatting with ruff, and the messages of
 	$(BIN)/ruff format --check .
 	@$(BIN)/python tools/check_commits.py
 
-types: $(TEST_READY) ## Check all types with pyright
+types: $(TEST_READY) ## Check types with pyright
 	@sh tools/check_types.sh $(BIN)
 
 lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
@@ -85,7 +85,7 @@ test-web: $(TEST_READY) $(TYPES_READY) web adapter ## Check the runtime for brow
 	@sh tools/ensure_browser.sh
 	$(PYTEST) -m "web and not nightly" $(PYTEST_ARGS)
 
-nightly: types $(TYPES_READY) web adapter ## Run what is too slow for every change, with many more random examples (SLICE=2/4: a quarter)
+nightly: $(TEST_READY) $(TYPES_READY) web adapter ## Run what is too slow for every change, with many more random examples (SLICE=2/4: a quarter)
 	@sh tools/ensure_browser.sh
 	$(INSTALL) --editable '.[test,models]'
 	$(PYTEST) -n $(JOBS) -m nightly --hypothesis-profile=nightly $(if $(SLICE),--slice $(SLICE)) $(PYTEST_ARGS)

@@ -92,7 +92,8 @@ def test_logistic_regression_as_scipy(dtype: str) -> None:
     expected: Any = scipy.optimize.minimize(
         logistic_in_numpy, np.zeros(31), (x, y), jac=True, method="L-BFGS-B", options={"gtol": 1e-8, "ftol": 0}
     )
-    assert minimum.converged
+    # In f32 a gradient this small is all rounding errors, which differ by CPU.
+    assert minimum.converged or (dtype == "f32" and "as precise as it can be" in minimum.reason)
     assert minimum.value == pytest.approx(expected.fun, rel=1e-6)
     np.testing.assert_allclose(minimum.point["weight"], expected.x[:-1], atol=2e-3)
     np.testing.assert_allclose(minimum.point["bias"], expected.x[-1], atol=2e-3)
