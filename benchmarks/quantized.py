@@ -1,4 +1,4 @@
-"""`python -m benchmarks quantized`: a LoRA step of SmolLM2-135M's shape, over weights of f32, int8 and NF4, in f32 and bf16."""
+"""`python -m benchmarks quantized`: a LoRA step of SmolLM2-135M over weights of f32, int8 and NF4, by precision."""
 
 from __future__ import annotations
 
