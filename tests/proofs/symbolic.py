@@ -50,7 +50,11 @@ class Path:
         self.assumed += [fact if isinstance(fact, z3.BoolRef) else z3.BoolVal(fact) for fact in facts]
 
     def prove(self, theorem: Theorem, what: str) -> None:
-        """Raises `Refuted` with a counterexample unless a theorem follows from what is assumed and was taken."""
+        """Proves a theorem from what is assumed and was taken; it is assumed from then on.
+
+        Raises:
+            Refuted: With a counterexample, if the solver finds one.
+        """
         solver = self._solver(TIMEOUT)
         solver.add(z3.Not(theorem))
         answer = solver.check()
@@ -59,6 +63,7 @@ class Path:
             raise Refuted(f"{what}: {counterexample(solver.model())}")
         if answer != z3.unsat:
             raise Refuted(f"{what}: the solver finds neither a proof nor a counterexample of {theorem}")
+        self.assume(theorem)
 
     def follows(self, condition: z3.BoolRef) -> bool:
         """Returns whether a condition is known to hold."""
@@ -105,6 +110,13 @@ class Path:
             self._quotients[key] = quotient, remainder
         return self._quotients[key]
 
+    def prove_division(self, dividend: Number, divisor: Number, quotient: Number, remainder: Number, what: str) -> None:
+        """Proves what a division gives, by parts that it must have: a test proves that there is one such pair."""
+        self.prove(divisor.term > 0, f"{what}: divisor")
+        self.prove(within(remainder.term, 0, divisor - 1), f"{what}: range")
+        self.prove(dividend.term == (divisor * quotient + remainder).term, f"{what}: sum")
+        self.assume(*unique((dividend // divisor, dividend % divisor), (quotient, remainder)))
+
     def _is_possible(self, condition: z3.BoolRef) -> bool:
         solver = self._solver(BRANCH_TIMEOUT)
         solver.add(condition)
@@ -121,6 +133,11 @@ class Path:
 def monotone(x: Term, other: Term, divisor: Term, same: Term, quotient: Term, larger: Term) -> z3.BoolRef:
     """States that quotients by one divisor are in the order of what is divided, as a test proves."""
     return z3.Implies(z3.And(divisor == same, x <= other), quotient <= larger)
+
+
+def unique(parts: tuple[Number, Number], others: tuple[Number, Number]) -> list[z3.BoolRef]:
+    """States that two quotients are equal, and two remainders."""
+    return [x.term == y.term for x, y in zip(parts, others, strict=True)]
 
 
 class Unreachable(Exception):

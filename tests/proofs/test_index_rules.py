@@ -135,7 +135,9 @@ def divided(dividend: Linear, divisor: int, extents: Sequence[int]) -> Linear:
 def remaining(dividend: Linear, divisor: int, extents: Sequence[int]) -> Linear:
     """Is what `_mod` promises."""
     source = cast(Form, dividend)
-    return cast(Linear, Form(source.value % divisor, source.loops))
+    quotient, remainder = source.value // divisor, source.value % divisor
+    path().prove(source.value.term == (quotient * divisor + remainder).term, "a division's parts")
+    return cast(Linear, Form(remainder, source.loops))
 
 
 def reduced(parts: Linear, divisor: int, extents: Sequence[int]) -> tuple[int, Linear, Linear]:
@@ -146,6 +148,7 @@ def reduced(parts: Linear, divisor: int, extents: Sequence[int]) -> tuple[int, L
         *(g.term > 1, multiple.term > 0, term(divisor) == g.term * multiple.term),
         *(source.value.term == g.term * quotient.term + rest.term, rest.term >= 0, rest.term < g.term),
     )
+    path().prove((Number(term(divisor)) // g).term == multiple.term, "reduced: the other factor")
     return number(g), cast(Linear, Form(quotient, source.loops)), cast(Linear, Form(rest, source.loops))
 
 
@@ -190,15 +193,29 @@ def test_nested_floordiv(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("parts", [reduced, nowhere], ids=["reduced", "not reduced"])
 def test_mod(parts: Reduced, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = affine._mod
-    monkeypatch.setattr(affine, "_mod", remaining)
+    step, split = affine._mod, affine._parts
     monkeypatch.setattr(affine, "_reduced", parts)
 
     def run(current: Path) -> None:
         loops: dict[int, Number] = {}
         x, divisor = form(loops), positive("divisor")
-        result = step(x, number(divisor), EXTENTS)
-        current.prove(total(result, loops).term == (total(x, loops) % divisor).term, "mod")
+        quotients: list[Number] = []
+
+        def recorded(value: Linear, divisor: int, extents: Sequence[int]) -> tuple[Linear, Linear]:
+            whole, rest = split(value, divisor, extents)
+            quotients.append(total(whole, loops) // divisor)
+            return whole, rest
+
+        def recursive(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
+            quotients.append(total(value, loops) // divisor)
+            return remaining(value, divisor, extents)
+
+        monkeypatch.setattr(affine, "_parts", recorded)
+        monkeypatch.setattr(affine, "_mod", recursive)
+        result = total(step(x, number(divisor), EXTENTS), loops)
+        if len(quotients) == 2:
+            current.prove_division(total(x, loops), divisor, sum(quotients, Number(0)), result, "mod")
+        current.prove(result.term == (total(x, loops) % divisor).term, "mod")
 
     explore(run)
 
@@ -382,6 +399,10 @@ def test_positions(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
             current.assume(within(place.term, 0, extent - 1))
         extents = cast("Sequence[int]", shape)
         position = affine.linear_index(cast("Sequence[AffineExpr]", places), extents)
+        outer = Number(0)
+        for place, extent, stride in zip(places, shape, affine.strides(extents), strict=True):
+            outer = outer * extent + place
+            current.prove((cast(Number, position) // stride).term == outer.term, "positions in rows")
         for place, again in zip(places, affine.delinearized(position, extents), strict=True):
             current.prove(cast(Number, again).term == place.term, f"positions of rank {rank}")
 
@@ -389,7 +410,8 @@ def test_positions(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_rule_has_a_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quotients are recombined whatever their factor."""
-    monkeypatch.setattr(affine, "_quotient", lambda expression, divisor: binary(FLOORDIV, expression, divisor))
-    with pytest.raises(Refuted, match="recombination: "):
-        test_recombination(True)
+    """Strides of the axes in the wrong order."""
+    strides = affine.strides
+    monkeypatch.setattr(affine, "strides", lambda shape: strides(shape)[::-1])
+    with pytest.raises(Refuted, match=r"positions in rows: extent.1 = "):
+        test_positions(2, monkeypatch)

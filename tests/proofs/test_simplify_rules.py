@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import z3
-from symbolic import Refuted, Term, counterexample
+from symbolic import Path, Refuted, Term, counterexample, explore, within
 from xdsl.dialects import test as test_ops
 from xdsl.dialects.builtin import f16, f32, f64, i1
 from xdsl.ir import Attribute, Block, SSAValue
@@ -158,10 +159,8 @@ class Operands:
                 or (number == -1 and dtype.kind == "i")
             )
             if fits and (self.element != i1 or number < 2):
-                yield (
-                    f"{number:g}" if number or dtype.kind != "f" else f"{number:+g}",
-                    self.builder.full(self.kind, number),
-                )
+                name = str(number) if dtype.kind == "f" else str(int(number))
+                yield name, self.builder.full(self.kind, number)
 
     def patterns(self, kind: type[TensorOp]) -> Iterator[tuple[str, list[SSAValue], dict[str, Attribute]]]:
         """Returns the operands and properties with which ops of a kind are tried, by name."""
@@ -213,3 +212,56 @@ PROVED = [rule for rule in rules() if rule[0] not in ASSUMED]
 def test_elementwise_rules(rule: tuple[type[TensorOp], str]) -> None:
     for case in rules()[rule]:
         prove(case.op, case.replacement)
+
+
+@pytest.mark.parametrize("element", [f16, f32, f64], ids=str)
+def test_a_power_of_exponent_one(element: Attribute) -> None:
+    """A table of IEEE cases, in place of a proof."""
+    limits = np.finfo(numpy_dtype(element))
+    numbers = [0.0, 1.0, 1.5, np.inf, np.nan, limits.max, limits.tiny, limits.smallest_subnormal, limits.eps]
+    x = np.array([*numbers, *(-number for number in numbers)], numpy_dtype(element))
+    result = arithmetic.PowOp.function(x, np.ones_like(x))
+    np.testing.assert_array_equal(result, x)
+    assert (np.signbit(result) == np.signbit(x))[~np.isnan(x)].all()
+
+
+def test_a_slice_of_the_same_extent_starts_at_0_with_step_1() -> None:
+    """The condition of `SliceOp.simplified` is that the types are equal: then every index maps to itself."""
+
+    def run(path: Path) -> None:
+        start, stop, step, extent, index = (path.fresh(name) for name in ("start", "stop", "step", "extent", "index"))
+        path.assume(start.term >= 0, start.term <= stop.term, stop.term <= extent.term, step.term > 0)
+        path.assume((-(-(stop - start) // step)).term == extent.term, within(index.term, 0, extent - 1))
+        path.prove((index * step + start).term == index.term, "slice")
+
+    explore(run)
+
+
+@pytest.mark.parametrize("rank", range(1, 9))
+def test_a_broadcast_to_the_same_shape_keeps_every_axis(rank: int) -> None:
+    """The condition of `BroadcastOp.simplified` is that the types are equal: as many axes, which must increase."""
+
+    def run(path: Path) -> None:
+        axes = [path.fresh("axis") for _ in range(rank)]
+        path.assume(*(within(axis.term, 0, rank - 1) for axis in axes))
+        path.assume(*(axis.term < following.term for axis, following in pairwise(axes)))
+        path.prove(z3.And(*(axis.term == place for place, axis in enumerate(axes))), "broadcast")
+
+    explore(run)
+
+
+def test_a_reduction_over_no_axes_rounds_to_the_same_half() -> None:
+    """`ReduceOp.simplified` drops it, though sums of f16 are rounded from f32."""
+    x = z3.Const("x", z3.Float16())
+    solver = z3.Solver()
+    solver.add(z3.fpFPToFP(NEAREST, z3.fpFPToFP(NEAREST, x, z3.Float32()), z3.Float16()) != x)
+    assert solver.check() == z3.unsat
+
+
+def test_a_wrong_rule_has_a_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`x + 0.0` is not `x` where `x` is -0.0."""
+    monkeypatch.setattr(arithmetic.AddOp, "NEUTRAL_RIGHT", 0.0)
+    wrong = [case for case in cases(arithmetic.AddOp) if case.element == f32 and case.pattern == "x, 0.0"]
+    with pytest.raises(Refuted, match=r"tg.add: .* = -0\.0"):
+        for case in wrong:
+            prove(case.op, case.replacement)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import z3
-from symbolic import Number, Path, Refuted, explore, monotone, term
+from symbolic import Number, Path, Refuted, explore, monotone, term, unique
 
 
 def test_quotients_are_monotone() -> None:
@@ -15,6 +15,17 @@ def test_quotients_are_monotone() -> None:
         *(x == divisor * quotient + rest, rest >= 0, rest < divisor),
         *(other == divisor * larger + more, more >= 0, more < divisor),
         z3.Not(monotone(x, other, divisor, divisor, quotient, larger)),
+    )
+    assert solver.check() == z3.unsat
+
+
+def test_divisions_are_unique() -> None:
+    x, divisor, quotient, other, rest, more = z3.Ints("x divisor quotient other rest more")
+    solver = z3.Solver()
+    solver.add(
+        *(x == divisor * quotient + rest, rest >= 0, rest < divisor),
+        *(x == divisor * other + more, more >= 0, more < divisor),
+        z3.Not(z3.And(*unique((Number(quotient), Number(rest)), (Number(other), Number(more))))),
     )
     assert solver.check() == z3.unsat
 
