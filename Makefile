@@ -31,7 +31,7 @@ EXAMPLES_READY := $(VENV)/.examples-$(KEY)
 TEST_READY := $(VENV)/.test-$(KEY)
 TYPES_READY := tests/web/npm/node_modules/.package-lock.json
 
-.PHONY: help install train test check test-mlir test-web lint types lit unit nightly format adapter bench docs web wheel clean
+.PHONY: help install train test check test-mlir test-web lint types lit unit proofs nightly format adapter bench docs web wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -41,10 +41,10 @@ train: $(EXAMPLES_READY) ## Train a digits classifier (DEVICE=auto, cpu, wgpu or
 
 install: $(TEST_READY) ## Install the package and everything the tests need into .venv
 
-test: lint adapter ## Run every check: lint, types (beside the tests, as pyright takes one core), lit, unit
+test: lint adapter ## Run every check: lint, types (beside the tests, as pyright takes one core), lit, unit, proofs
 	@mkdir -p build
 	@sh tools/check_types.sh $(BIN) >build/types.log 2>&1 & types=$$!; \
-	status=0; $(MAKE) --no-print-directory lit unit || status=$$?; \
+	status=0; $(MAKE) --no-print-directory lit unit proofs || status=$$?; \
 	wait $$types || status=$$?; \
 	cat build/types.log; exit $$status
 
@@ -64,6 +64,9 @@ lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
 
 unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly, mlir or web (PYTEST_ARGS='-k name')
 	$(PYTEST) -n $(JOBS) -m "not nightly and not mlir and not web" $(PYTEST_ARGS)
+
+proofs: $(TEST_READY) ## Prove the rules of passes that can be proved, by z3 and in processes of its own
+	$(PYTEST) -n $(JOBS) tests/proofs $(PYTEST_ARGS)
 
 test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what buf-to-upstream leaves of it
 	@sh tools/ensure_mlir.sh

@@ -219,6 +219,7 @@ class WebGPUDevice:
             shader_dialect="naga",
             language="wgsl",
             vector_bytes=32,
+            bf16_dot=False,
             check_bounds=False,
             **{name: int(limits[name.replace("_", "-")]) for name in TARGET_LIMITS},
         )

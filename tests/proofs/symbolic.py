@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TypeAlias
 
-import z3
+z3: Any = import_module("z3")
+"""The solver, without its types, which say of few operators that there are."""
 
-Term: TypeAlias = z3.ExprRef
-Theorem: TypeAlias = "z3.BoolRef | bool"
+Term: TypeAlias = Any
+"""An expression of the solver."""
+Theorem: TypeAlias = Any
+"""One that holds or doesn't, or a bool."""
 
 TIMEOUT = 10_000
 """The milliseconds after which the solver gives up; a theorem takes it much less."""
@@ -32,7 +36,7 @@ class Path:
     """The assumptions of one run, the comparisons it took, and the runs that are left."""
 
     def __init__(self, choices: tuple[bool, ...] = ()):
-        self.assumed: list[z3.BoolRef] = []
+        self.assumed: list[Theorem] = []
         self.choices = choices
         self.taken: list[bool] = []
         self.left: list[tuple[bool, ...]] = []
@@ -65,11 +69,11 @@ class Path:
             raise Refuted(f"{what}: the solver finds neither a proof nor a counterexample of {theorem}")
         self.assume(theorem)
 
-    def follows(self, condition: z3.BoolRef) -> bool:
+    def follows(self, condition: Theorem) -> bool:
         """Returns whether a condition is known to hold."""
         return not self._is_possible(z3.Not(condition))
 
-    def holds(self, condition: z3.BoolRef) -> bool:
+    def holds(self, condition: Theorem) -> bool:
         """Returns the outcome of a condition, or one of its outcomes and leaves the other to a later run."""
         possible = [self._is_possible(condition), self._is_possible(z3.Not(condition))]
         if not any(possible):
@@ -117,12 +121,12 @@ class Path:
         self.prove(dividend.term == (divisor * quotient + remainder).term, f"{what}: sum")
         self.assume(*unique((dividend // divisor, dividend % divisor), (quotient, remainder)))
 
-    def _is_possible(self, condition: z3.BoolRef) -> bool:
+    def _is_possible(self, condition: Theorem) -> bool:
         solver = self._solver(BRANCH_TIMEOUT)
         solver.add(condition)
         return solver.check() != z3.unsat
 
-    def _solver(self, timeout: int) -> z3.Solver:
+    def _solver(self, timeout: int) -> Any:
         solver = z3.Solver()
         solver.set("timeout", timeout)
         solver.set("random_seed", 0)
@@ -130,12 +134,12 @@ class Path:
         return solver
 
 
-def monotone(x: Term, other: Term, divisor: Term, same: Term, quotient: Term, larger: Term) -> z3.BoolRef:
+def monotone(x: Term, other: Term, divisor: Term, same: Term, quotient: Term, larger: Term) -> Theorem:
     """States that quotients by one divisor are in the order of what is divided, as a test proves."""
     return z3.Implies(z3.And(divisor == same, x <= other), quotient <= larger)
 
 
-def unique(parts: tuple[Number, Number], others: tuple[Number, Number]) -> list[z3.BoolRef]:
+def unique(parts: tuple[Number, Number], others: tuple[Number, Number]) -> list[Theorem]:
     """States that two quotients are equal, and two remainders."""
     return [x.term == y.term for x, y in zip(parts, others, strict=True)]
 
@@ -178,7 +182,7 @@ def explore(run: Callable[[Path], None]) -> int:
     return proved
 
 
-def counterexample(model: z3.ModelRef) -> str:
+def counterexample(model: Any) -> str:
     """Returns a model's values by name."""
     return ", ".join(sorted(f"{name} = {model[name]}" for name in model.decls() if name.arity() == 0))
 
@@ -275,19 +279,19 @@ def term(number: Number | int) -> Term:
     return number.term if isinstance(number, Number) else z3.IntVal(number)
 
 
-def below(x: Term, y: Term) -> z3.BoolRef:
+def below(x: Term, y: Term) -> Theorem:
     """States that a number is smaller than another."""
     return z3.ULT(x, y) if z3.is_bv(x) else x < y
 
 
-def within(number: Term, low: Number | int, high: Number | int) -> z3.BoolRef:
+def within(number: Term, low: Number | int, high: Number | int) -> Theorem:
     """States that a number is in a range."""
     kind = Number(number)
     return z3.And(z3.Not(below(number, kind.of(low))), z3.Not(below(kind.of(high), number)))
 
 
-def _merged(choose: Callable[[Term, Term], z3.BoolRef], numbers: tuple[Any, ...]) -> Number:
-    first, *others = numbers if len(numbers) > 1 else tuple(numbers[0])
+def _merged(choose: Callable[[Term, Term], Theorem], numbers: tuple[Any, ...]) -> Number:
+    first, *others = numbers[0] if len(numbers) == 1 else numbers
     result = Number(first) if isinstance(first, int) else first
     for other in others:
         y = result.of(other)

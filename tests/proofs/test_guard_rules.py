@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
 import pytest
-import z3
-from symbolic import WIDE, Number, Path, Refuted, Term, explore, least, most, path, term, whole, within
+from symbolic import WIDE, Number, Path, Refuted, Term, Theorem, explore, least, most, path, term, whole, within, z3
 from xdsl.dialects import arith, scf
 from xdsl.dialects import test as test_ops
 from xdsl.dialects.builtin import IndexType, i1, i32
@@ -186,7 +185,7 @@ def test_constants(kind: Attribute) -> None:
         explore(run)
 
 
-def compared(predicate: int, x: Term, y: Term, bits: int) -> z3.BoolRef:
+def compared(predicate: int, x: Term, y: Term, bits: int) -> Theorem:
     """States a comparison of `arith.cmpi`."""
     if guards.EQUAL < predicate < guards.ULT:
         x, y = (signed(number, bits) for number in (x, y)) if predicate != guards.NOT_EQUAL else (x, y)

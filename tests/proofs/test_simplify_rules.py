@@ -6,7 +6,7 @@ the op computes that value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-import z3
-from symbolic import Path, Refuted, Term, counterexample, explore, within
+from symbolic import Path, Refuted, Term, counterexample, explore, within, z3
 from xdsl.dialects import test as test_ops
 from xdsl.dialects.builtin import f16, f32, f64, i1
 from xdsl.ir import Attribute, Block, SSAValue
@@ -38,10 +37,10 @@ from tensorgrad.dialects.tg.elementwise.arithmetic import BinaryOp, UnaryOp
 from tensorgrad.dialects.tg.traits import Elementwise
 
 NEAREST = z3.RNE()
-SORTS: dict[Attribute, Callable[[], z3.FPSortRef]] = {f16: z3.Float16, f32: z3.Float32, f64: z3.Float64}
+SORTS: dict[Attribute, Callable[[], Any]] = {f16: z3.Float16, f32: z3.Float32, f64: z3.Float64}
 
 
-def sort(element: Attribute) -> z3.SortRef:
+def sort(element: Attribute) -> Any:
     """Returns the sort of an element type's values."""
     if element == i1:
         return z3.BoolSort()
@@ -103,11 +102,11 @@ class Terms:
         return (FLOATS if is_float(element) else WORDS)[type(op)](*operands)
 
 
-def literal(number: Any, kind: z3.SortRef) -> Term:
+def literal(number: Any, kind: Any) -> Term:
     """Returns a constant; a float's sign of zero is kept."""
     if isinstance(kind, z3.FPSortRef):
         return z3.fpMinusZero(kind) if number == 0 and np.signbit(number) else z3.FPVal(number, kind)
-    return z3.BoolVal(number) if kind == z3.BoolSort() else z3.BitVecVal(number, cast(z3.BitVecSortRef, kind))
+    return z3.BoolVal(number) if kind == z3.BoolSort() else z3.BitVecVal(number, kind)
 
 
 def prove(op: TensorOp, replacement: SSAValue) -> None:
@@ -162,7 +161,7 @@ class Operands:
                 name = str(number) if dtype.kind == "f" else str(int(number))
                 yield name, self.builder.full(self.kind, number)
 
-    def patterns(self, kind: type[TensorOp]) -> Iterator[tuple[str, list[SSAValue], dict[str, Attribute]]]:
+    def patterns(self, kind: type[TensorOp]) -> Iterator[tuple[str, Sequence[SSAValue], dict[str, Attribute]]]:
         """Returns the operands and properties with which ops of a kind are tried, by name."""
         x, y = self.named.values()
         if issubclass(kind, BinaryOp):

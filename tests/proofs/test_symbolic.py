@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-import z3
-from symbolic import Number, Path, Refuted, explore, monotone, term, unique
+from symbolic import Number, Path, Refuted, explore, monotone, term, unique, z3
 
 
 def test_quotients_are_monotone() -> None:
