@@ -101,10 +101,19 @@ class Result:
 
 
 def train(
-    folder: Path, sizes: Sizes, device: tg.DeviceName, seed: int, progress: bool = True, group: Any = None
+    folder: Path,
+    sizes: Sizes,
+    device: tg.DeviceName,
+    seed: int,
+    progress: bool = True,
+    group: Any = None,
+    bits: Literal[8, 4] | None = None,
 ) -> Result:
-    """Adapts the model of a folder; a tenth of the texts is left for validation."""
+    """Adapts the model of a folder, on weights of few bits if asked; a tenth of the texts is left for validation."""
     model = tg.models.from_pretrained(folder)
+    if bits is not None:
+        model = model.initialized()
+        tg.nn.quantize(model, bits)
     tg.nn.lora(model, rank=sizes.rank, alpha=2 * sizes.rank, dropout=sizes.dropout)
     tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
     texts, end = documents(), tokenizer.token_to_id(END)
@@ -155,6 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("out/finetune"), help="where the models go")
     parser.add_argument("--gguf", choices=["f32", "f16", "q8_0"], help="also write merged.gguf, for llama.cpp")
+    parser.add_argument("--bits", type=int, choices=[8, 4], help="quantize the weights first, to int8 or NF4 (QLoRA)")
     parser.add_argument("--prompt", default="The ")
     parser.add_argument("--length", type=int, default=64, help="how many tokens to write")
     options = parser.parse_args(arguments)
@@ -165,7 +175,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.folder is None and tg.distributed.is_first():
         make_folder(folder, sizes)
     tg.distributed.barrier()
-    result = train(folder, sizes, options.device, options.seed, tg.distributed.is_first(), group)
+    result = train(folder, sizes, options.device, options.seed, tg.distributed.is_first(), group, options.bits)
     model = result.training.model()
     if not tg.distributed.is_first():
         return

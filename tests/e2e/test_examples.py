@@ -292,6 +292,19 @@ def test_a_language_model_is_fine_tuned(finetune, small_folder, tmp_path, device
     assert len(pieces) == 6 and pieces == [*finetune.written(tmp_path / "merged", "The ", 6, device, seed=0)]
 
 
+@pytest.mark.parametrize("bits", [8, pytest.param(4, marks=pytest.mark.nightly)])
+def test_a_language_model_of_few_bits_is_fine_tuned(finetune, small_folder, tmp_path, bits):
+    """The merged model has the weights of the integers, and the adapters' change."""
+    folder, sizes = small_folder
+    result = finetune.train(folder, sizes, "cpu", 0, progress=False, bits=bits)
+    assert result.after < result.before - 0.03
+    model = result.training.model()
+    finetune.write(model, folder, tmp_path)
+    tokens, merged = np.arange(8)[None], tg.models.from_pretrained(tmp_path / "merged").initialized()
+    expected = np.asarray(tg.nn.inference(model)(tokens))
+    np.testing.assert_allclose(np.asarray(tg.nn.inference(merged)(tokens)), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.nightly
 def test_processes_fine_tune_as_one_does(finetune, small_folder, tmp_path):
     folder, _ = small_folder
