@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp, i1
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tensorgrad.checks.perturbation import perturbed, perturbed_sum
+from tensorgrad.checks.tolerance import is_float
 from tensorgrad.checks.widening import widened_kernel
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
@@ -283,7 +284,7 @@ def _next(steps: Iterator[Step], kind: type[StepT]) -> StepT:
 
 
 def _widened(array: Array, seed: int | None) -> Array:
-    if array.dtype.kind != "f":
+    if not is_float(array):
         return array.copy()
     wide = array.astype(np.float64)
     return wide if seed is None else perturbed(wide, seed)

@@ -198,7 +198,7 @@ def _bounds(run: KernelRun, number: int, value: NumpyArray) -> Iterator[NumpyArr
     wide = _again(run, number, None)
     if wide is None:
         return
-    is_float = value.dtype.kind == "f"
+    is_float = tolerance.is_float(value)
     if is_float:
         yield tolerance.slack(value, wide, least)
     bounds = np.full(value.shape, tolerance.slack(value, wide, least) if is_float else 0.0)

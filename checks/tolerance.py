@@ -35,6 +35,11 @@ def least_of(size: int) -> float:
     return 4 * LEAST if size < FEW else LEAST
 
 
+def is_float(value: NumpyArray) -> bool:
+    """Returns whether elements are floats; NumPy has no kind for bf16."""
+    return value.dtype.kind == "f" or value.dtype.name in SHORT
+
+
 def slack(value: NumpyArray, wide: NumpyArray, least: float = LEAST) -> float:
     """Returns the tolerance of elements, see the module docstring; NaN if none can be given.
 
@@ -43,7 +48,7 @@ def slack(value: NumpyArray, wide: NumpyArray, least: float = LEAST) -> float:
         wide: The same value in f64.
         least: `LEAST`, or one of `SHORT`.
     """
-    if value.dtype.kind != "f":
+    if not is_float(value):
         return 0.0 if np.array_equal(value, wide) else np.nan
     finite = np.isfinite(value) & np.isfinite(wide)
     if not finite.any():

@@ -12,6 +12,7 @@ from ml_dtypes import bfloat16
 from models import MLP, compiled, squared_error
 
 import tensorgrad as tg
+from tensorgrad.checks import tolerance
 from tensorgrad.runtime.cpu import compiler
 from tensorgrad.runtime.cpu.device import CpuDevice
 
@@ -184,6 +185,13 @@ def test_storing_in_bf16_halves_what_is_stored() -> None:
 def test_the_compiler_checks_what_it_rounds() -> None:
     perceptron(precision="bf16-products", verify=True)
     perceptron(precision="bf16", verify=True)
+
+
+def test_numbers_of_bf16_are_compared_as_floats() -> None:
+    """NumPy takes them for none, and a tolerance of integers would be nothing or no bound at all."""
+    wide = normal(100).astype(np.float64)
+    allowed = tolerance.slack(wide.astype(bfloat16), wide, tolerance.SHORT["bfloat16"])
+    assert 2.0**-9 < allowed < 1
 
 
 def test_bad_options_are_refused_by_name() -> None:
