@@ -329,10 +329,20 @@ def _precision(pipeline: str, options: dict[str, ParameterListType]) -> LevelPas
         raise ValueError(f"{pipeline}: precision must be one of {', '.join(PRECISIONS)}, not {precision}")
     if scale is not None and precision != "f16":
         raise ValueError(f"{pipeline}: loss-scale needs precision=f16")
+    return precision_pass(precision, None if scale is None else cast(float, scale[0]))
+
+
+def precision_pass(precision: str, scale: float | None = None) -> LevelPass | None:
+    """Returns the pass that implements a precision, one of `PRECISIONS`; `None` if everything is f32.
+
+    Args:
+        precision: The precision.
+        scale: The factor of cotangents that are stored with fewer bits.
+    """
     spec = PRECISIONS[precision]
     if spec is None:
         return None
-    settings: dict[str, ParameterListType] = {} if scale is None else {"scale": scale}
+    settings: dict[str, ParameterListType] = {} if scale is None else {"scale": (scale,)}
     return cast("LevelPass", read_pass(ArgSpec(spec.name, {**spec.parameters, **settings}), PASSES))
 
 

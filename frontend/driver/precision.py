@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tensorgrad.errors import OptionError
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.buffers.round_factors import RoundFactorsPass
 from tensorgrad.passes.levels import LevelPass
+from tensorgrad.passes.pipelines import precision_pass
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refusing_derivatives
 
@@ -20,14 +20,6 @@ Precision: TypeAlias = Literal["f32", "f16", "bf16", "bf16-products"]
 """The values of `precision=`."""
 
 PRECISIONS = get_args(Precision)
-
-PASSES: dict[str, LevelPass | None] = {
-    "f32": None,
-    "f16": LowerPrecisionPass("f16"),
-    "bf16": LowerPrecisionPass("bf16", scale=1.0),
-    "bf16-products": RoundFactorsPass("bf16"),
-}
-"""The pass that implements each."""
 
 
 def checked_precision(what: str, precision: str, loss_scale: float | None = None) -> LevelPass | None:
@@ -40,13 +32,13 @@ def checked_precision(what: str, precision: str, loss_scale: float | None = None
     if precision not in PRECISIONS:
         raise OptionError(f"{where}: precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
     if loss_scale is None:
-        return PASSES[precision]
+        return precision_pass(precision)
     if precision != "f16":
         raise OptionError(f'{where}: loss_scale is for precision="f16"; with {precision} nothing underflows')
     number = isinstance(loss_scale, int | float) and not isinstance(loss_scale, bool)
     if not number or not 2.0**-14 <= loss_scale <= 2.0**31 or math.frexp(loss_scale)[0] != 0.5:
         raise OptionError(f"{where}: loss_scale must be a power of two, such as 1024, got {loss_scale!r}")
-    return LowerPrecisionPass(precision, scale=float(loss_scale))
+    return precision_pass(precision, float(loss_scale))
 
 
 def check_device(what: str, precision: LevelPass | None, device: ProgramDevice | None) -> None:
