@@ -73,7 +73,7 @@ class Dims:
         """The number of combinations of extents; 0 if they aren't listed as buckets."""
         return math.prod(len(extent.buckets) for extent in self._named.values())
 
-    def sized(self, shapes: Mapping[str, Sequence[int]], what: str) -> Mapping[str, Spec]:
+    def sized(self, shapes: Mapping[str, tuple[int, ...]], what: str) -> Mapping[str, Spec]:
         """Returns the specifications of the inputs of a call.
 
         If inputs differ from the declared ones in anything else, the declared specifications are returned: their
@@ -87,7 +87,7 @@ class Dims:
             InputError: Inputs with one extent have different ones, or one is out of its bounds.
         """
         declared = self._declared
-        if shapes.keys() != declared.keys():
+        if shapes.keys() != declared.keys() or all(shapes[name] == spec.shape for name, spec in declared.items()):
             return declared
         sizes: dict[str, tuple[str, int]] = {}
         for name, spec in declared.items():
@@ -103,7 +103,7 @@ class Dims:
                     return declared
         for key, (name, size) in sizes.items():
             _check_bounds(self._named[key], size, f"{user_line()}: {what}: extent {key!r} is {size} in input {name!r}")
-        return {name: Spec(tuple(shapes[name]), spec.dtype) for name, spec in declared.items()}
+        return {name: Spec(shapes[name], spec.dtype) for name, spec in declared.items()}
 
 
 def _check_bounds(extent: Dim, size: int, where: str) -> None:

@@ -67,7 +67,7 @@ class StepPrograms:
         if self._source.distribution is not None:
             return self.declared
         specs = self._specs(inputs, what)
-        if specs is self._inputs or specs == self._inputs:
+        if specs is self._inputs:
             return self.declared
         shapes = tuple(spec.shape for spec in specs.values())
         if shapes not in self._resized:
