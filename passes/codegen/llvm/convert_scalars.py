@@ -71,9 +71,6 @@ NAMES: dict[Attribute, str] = {
 """Type suffixes in the names of intrinsics."""
 
 
-FCMP_UNORDERED = 14
-"""The predicate of LLVM that holds if an operand is NaN."""
-
 LIBRARY_PREFIX = "libm."
 """The prefix of C library functions in a module, where a user's function may have the same name."""
 
@@ -408,8 +405,7 @@ def _widened(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValu
     if op.operands[0].type != bf16:
         return b.cast(llvm.FPExtOp, operands[0], op.results[0].type)
     word = b.cast(llvm.ZExtOp, operands[0], i32)
-    wide = b.cast(llvm.BitcastOp, b.make(llvm.ShlOp, (word, b.integer(16, i32)), i32, WRAPS), f32)
-    return wide if op.results[0].type == f32 else b.cast(llvm.FPExtOp, wide, op.results[0].type)
+    return b.cast(llvm.BitcastOp, b.make(llvm.ShlOp, (word, b.integer(16, i32)), i32, WRAPS), f32)
 
 
 def _rounded_to_bf16(b: Builder, value: SSAValue) -> SSAValue:
@@ -417,13 +413,14 @@ def _rounded_to_bf16(b: Builder, value: SSAValue) -> SSAValue:
 
     LLVM's conversion is a call on most CPUs, and takes subnormal numbers for zero on others.
     """
-    if value.type == f64:
-        value = b.cast(llvm.FPTruncOp, value, f32)
     bits = b.cast(llvm.BitcastOp, value, i32)
     last = b.make(llvm.AndOp, (b.make(llvm.LShrOp, (bits, b.integer(16, i32)), i32), b.integer(1, i32)), i32)
     rounded = b.make(llvm.AddOp, (bits, b.make(llvm.AddOp, (last, b.integer(0x7FFF, i32)), i32, WRAPS)), i32, WRAPS)
     quiet = b.make(llvm.OrOp, (bits, b.integer(0x400000, i32)), i32)
-    unordered = {"predicate": integer_attribute(FCMP_UNORDERED, i64), "fastmathFlags": fast_math(())}
+    unordered = {
+        "predicate": integer_attribute(llvm.FCmpPredicateFlag.UNO.to_int(), i64),
+        "fastmathFlags": fast_math(()),
+    }
     is_nan = b.make(llvm.FCmpOp, (value, value), i1, unordered)
     return b.make(llvm.SelectOp, (is_nan, quiet, rounded), i32, {"fastmathFlags": fast_math(())})
 
