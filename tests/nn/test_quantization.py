@@ -8,36 +8,34 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, OptionError, ParameterError, ShapeError
+from tensorgrad.ops.quantization import SCHEMES
 from tensorgrad.runtime.program import Dispatch
 
 DEVICES: list[tg.DeviceName] = ["numpy", "cpu", "wgpu"]
 FORMATS = [(8, "int8"), (4, "int4"), (4, "nf4")]
 
-NF4 = np.array(
-    [
-        -1.0,
-        -0.6961928009986877,
-        -0.5250730514526367,
-        -0.39491748809814453,
-        -0.28444138169288635,
-        -0.18477343022823334,
-        -0.09105003625154495,
-        0.0,
-        0.07958029955625534,
-        0.16093020141124725,
-        0.24611230194568634,
-        0.33791524171829224,
-        0.44070982933044434,
-        0.5626170039176941,
-        0.7229568362236023,
-        1.0,
-    ],
-    np.float32,
-)
-"""Appendix E of arXiv 2305.14314."""
+
+def normal_float() -> np.ndarray:
+    """Returns quantiles of a normal distribution, 7 below zero and 8 above it, scaled to 1 (arXiv 2305.14314).
+
+    The outermost probability is that of bitsandbytes, of which the paper's appendix E has the values.
+    """
+    outermost = 0.9677083
+    above = scipy.stats.norm.ppf(np.linspace(outermost, 0.5, 9)[:-1])
+    below = -scipy.stats.norm.ppf(np.linspace(outermost, 0.5, 8)[:-1])
+    values = np.sort(np.concatenate([above, [0.0], below]))
+    return (values / values.max()).astype(np.float32)
+
+
+NF4 = np.array(SCHEMES["nf4"].table, np.float32)
+
+
+def test_the_table_is_that_of_quantiles() -> None:
+    np.testing.assert_allclose(NF4, normal_float(), rtol=0, atol=2e-7)  # an ulp of the largest
 
 
 def rounded(weight: np.ndarray, scheme: str, group: int) -> np.ndarray:
