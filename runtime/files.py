@@ -6,7 +6,8 @@ import errno
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,32 @@ PART = ".part"
 """The suffix of files that are being written; after a crash they can be deleted."""
 
 
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields the path of a file to write, which is synced to disk afterwards, and renamed to `path`.
+
+    Raises:
+        OSError: The file can't be written; the old file is unchanged.
+    """
+    target = Path(path)
+    aside = target.with_name(f".{target.name}.{os.getpid()}{PART}")
+    try:
+        yield aside
+        synchronize(aside)
+        os.replace(aside, target)
+    except OSError as error:
+        if str(error.filename) != str(aside):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error  # the name that the user knows
+    finally:
+        aside.unlink(missing_ok=True)
+    synchronize(target.parent)
+
+
 def write_safetensors(
     path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Writes a temporary file, syncs it to disk, and renames it to `path`.
+    """Writes a file of arrays; the old one stays if the new one can't be written.
 
     Args:
         path: The file.
@@ -38,32 +61,21 @@ def write_safetensors(
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.{os.getpid()}{PART}")
-    try:
+    with replacing(path) as aside:
         aside.touch()
         mode = aside.stat().st_mode
         ordered = {name: np.asarray(value, order="C") for name, value in tensors.items()}
-        save_file(ordered, aside, metadata=dict(metadata))
+        try:
+            save_file(ordered, aside, metadata=dict(metadata))
+        except SafetensorError as error:
+            raise OSError(f"can't write {path}: {error}") from error
         aside.chmod(mode)  # The library creates files that only their owner can read.
-        synchronize(aside)
-        os.replace(aside, target)
-    except SafetensorError as error:
-        raise OSError(f"can't write {path}: {error}") from error
-    except OSError as error:
-        if str(error.filename) != str(aside):
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error  # the name that the user knows
-    finally:
-        aside.unlink(missing_ok=True)
-    synchronize(target.parent)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Writes a file of settings; the old one stays if the new one can't be written."""
-    aside = path.with_name(f".{path.name}{PART}")
-    aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(aside, path)
+    with replacing(path) as aside:
+        aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def read_metadata(path: str | os.PathLike[str], malformed: type[TensorgradError]) -> dict[str, str]:

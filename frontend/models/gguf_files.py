@@ -22,7 +22,7 @@ from tensorgrad.models.gguf_vocabulary import add_vocabulary
 from tensorgrad.models.gpt2 import GPT2Options
 from tensorgrad.models.llama_options import LlamaOptions, rotary_frequencies, rotary_scaling
 from tensorgrad.nn.pytorch import TorchTensor, torch_tensors
-from tensorgrad.runtime.files import PART
+from tensorgrad.runtime.files import replacing
 from tensorgrad.tracing.location import user_line
 
 DTYPES = {"f32": ("F32", "ALL_F32"), "f16": ("F16", "MOSTLY_F16"), "q8_0": ("Q8_0", "MOSTLY_Q8_0")}
@@ -97,13 +97,8 @@ def save_gguf(
     refused = ", ".join(_refused(options))
     if refused:
         raise InputError(f"{user_line()}: save_gguf: llama.cpp has no {options.model_type} with {refused}")
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.{os.getpid()}{PART}")
-    try:
+    with replacing(path) as aside:
         _write(aside, model, by_leaf, dtype, None if tokenizer is None else Path(tokenizer), split)
-        os.replace(aside, target)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _write(
