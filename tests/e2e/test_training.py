@@ -45,6 +45,7 @@ def digits() -> ModuleType:
     return module
 
 
+@pytest.mark.in_turns(3, 2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_a_sine_is_learnt(device):
     training = tg.compile(
@@ -76,7 +77,7 @@ def test_digits_curves_agree_between_backends(digits):
     assert stats["dispatches"] <= 20 and stats["submits"] == 1 and stats["copies"] == 0
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_the_digits_example(digits, device, tmp_path, capsys):
     picture = tmp_path / "curves" / "digits.png"

@@ -96,13 +96,13 @@ def test_remat_refuses_no_segments() -> None:
         RematPass(segments=0).apply(Context(), tg.trace(chain, 3))
 
 
-def deep(checkpointed: bool = False, **options: Any) -> tg.Training:
+def deep(checkpointed: bool = False, layers: int = 8, **options: Any) -> tg.Training:
     """Many layers on a large batch: nearly all bytes are residuals."""
 
     class Deep(tg.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layers = [tg.nn.MLP(16, 64, 16) for _ in range(8)]
+            self.layers = [tg.nn.MLP(16, 64, 16) for _ in range(layers)]
 
         def __call__(self, x: Any) -> Any:
             for layer in self.layers:
@@ -146,9 +146,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_memory_limit_is_kept_to(built: list[int]) -> None:
-    plain = deep()
+    plain = deep(layers=4)
     most = plain.program.statistics["peak_bytes"]
-    limited = deep(memory_limit=int(0.8 * most))
+    limited = deep(layers=4, memory_limit=int(0.8 * most))
     assert built == [most, most, limited.program.statistics["peak_bytes"]], "kernels of what doesn't fit are written"
     assert limited.program.statistics["peak_bytes"] <= 0.8 * most
     cost = limited.stats()["memory_limit"]
