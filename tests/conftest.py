@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import draws
 import preloaded
 import pytest
 from hypothesis import settings
@@ -80,6 +81,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items=[item for number, item in enumerate(items) if number % int(parts) != int(part) - 1]
     )
     items[:] = selected
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Makes random numbers depend on the test alone."""
+    draws.start(item.nodeid)
 
 
 def pytest_collection_finish() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import generator
 
 import tensorgrad as tg
 from tensorgrad.driver.handles.eager_devices import eager_device_named, new_eager_device
@@ -15,7 +16,7 @@ from tensorgrad.eager import devices
 from tensorgrad.eager.devices import EagerDevice, RecordingDevice
 from tensorgrad.runtime.cpu import CpuDevice
 
-GENERATOR = np.random.default_rng(0)
+GENERATOR = generator(0)
 X, W, B = (GENERATOR.normal(size=shape).astype(np.float32) for shape in ((4, 3), (3, 3), (3,)))
 
 

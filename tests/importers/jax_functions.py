@@ -7,12 +7,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from draws import generator
 
 jax: Any = import_module("jax")
 jnp: Any = import_module("jax.numpy")
 lax: Any = jax.lax
 
-RNG = np.random.default_rng(0)
+RNG = generator(0)
 
 
 def floats(*shape: int, scale: float = 0.4) -> np.ndarray:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from draws import generator
 
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, ShapeError
@@ -15,7 +16,7 @@ TEXTS = Path(__file__).with_name("stablehlo")
 MLP, LOOP = TEXTS / "mlp.mlir", TEXTS / "loop.mlir"
 
 
-RNG = np.random.default_rng(0)
+RNG = generator(0)
 W, B, X = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 8), (8,), (5, 4)))
 Y = np.array([0, 3, 7, 1, 0], np.int32)
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from draws import generator
 
 import tensorgrad as tg
 from tensorgrad import nn
 from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError
 
-RNG = np.random.default_rng(0)
+RNG = generator(0)
 LAYERS: dict[str, tuple[type[nn.RNN] | type[nn.GRU] | type[nn.LSTM], Any]] = {
     "RNN": (nn.RNN, torch.nn.RNN),
     "GRU": (nn.GRU, torch.nn.GRU),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from draws import generator
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -25,7 +26,7 @@ SOFTWARE = Target.named("lavapipe")
 NARROW = replace(GPU, name="narrow", max_compute_workgroups_per_dimension=8)
 """A target on which nearly every dispatch has to be folded."""
 
-RNG = np.random.default_rng(0)
+RNG = generator(0)
 
 
 def floats(*shape: int) -> np.ndarray:

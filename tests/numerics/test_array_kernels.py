@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import generator
 from harness import Names, apply, reference, traced
 
 import tensorgrad as tg
@@ -19,7 +20,7 @@ TARGETS = [Target.named("lavapipe"), Target.named("webgpu-default")]
 
 on_both = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 
-RANDOM = np.random.default_rng(3)
+RANDOM = generator(3)
 
 
 def run(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from differences import float_positions
+from draws import generator
 from harness import (
     Names,
     NumpyArray,
@@ -152,7 +153,7 @@ def products(w: Any, x: Any) -> Any:
     return tg.sum(tg.square(tg.scan(lambda c, row: (tg.tanh(c @ w + row), c), x[0], x)[1]))
 
 
-RNG = np.random.default_rng(2)
+RNG = generator(2)
 W, X = RNG.normal(size=3).astype(np.float32), RNG.normal(size=(4, 3)).astype(np.float32)
 SQUARE, H, ROWS = (RNG.normal(size=s).astype(np.float32) for s in ((3, 3), (2, 3), (5, 2, 3)))
 

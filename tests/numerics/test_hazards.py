@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import generator
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import ModuleOp
@@ -25,7 +26,7 @@ from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
 TARGETS = [Target.named("lavapipe"), Target.named("webgpu-default")]
-RNG = np.random.default_rng(0)
+RNG = generator(0)
 
 
 def floats(*shape: int) -> np.ndarray:

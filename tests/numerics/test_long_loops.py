@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import generator
 from scheduled import GPU, SOFTWARE, on_device
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -28,7 +29,7 @@ from tensorgrad.tracing.dtypes import Spec
 
 LIMIT = 65535
 LONG = 100_000
-RNG = np.random.default_rng(5)
+RNG = generator(5)
 
 
 def small(*shape: int) -> np.ndarray:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import generator
 
 import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, DTypeError, IndexingError, ShapeError, UnknownNameError
 from tensorgrad.testing import check_grads
 
 untyped: Any = tg
-RNG = np.random.default_rng(0)
+RNG = generator(0)
 X = RNG.uniform(0.5, 2.0, (4, 3)).astype(np.float32)
 
 METHODS: dict[str, np.ufunc] = {

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from draws import generator
 
 import tensorgrad as tg
 from tensorgrad.dialects.tg.base import TensorOp
@@ -16,7 +17,7 @@ from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 untyped: Any = tg
 """The package as code without types calls it."""
 
-RNG = np.random.default_rng(0)
+RNG = generator(0)
 W = RNG.normal(size=(3, 3))
 H = RNG.normal(size=(2, 3))
 X = RNG.normal(size=(5, 2, 3))

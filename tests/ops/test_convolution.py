@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from draws import generator
 from xdsl.context import Context
 
 import tensorgrad as tg
@@ -18,7 +19,7 @@ from tensorgrad.passes.tensors.simplify import SimplifyPass
 untyped: Any = tg
 """The package as code without types calls it."""
 
-RNG = np.random.default_rng(3)
+RNG = generator(3)
 
 
 def floats(*shape: int) -> tg.Array:

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import generator
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 
 SHAPES = [(1, 1), (3, 3), (5, 2), (2, 5), (4, 1), (1, 4), (2, 3, 4, 3), (2, 3, 4), (9, 8)]
-RANDOM = np.random.default_rng(0)
+RANDOM = generator(0)
 
 
 def transposed(x: Any) -> Any:

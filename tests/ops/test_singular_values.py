@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import generator
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 
-RANDOM = np.random.default_rng(0)
+RANDOM = generator(0)
 
 
 def transposed(x: Any) -> Any:

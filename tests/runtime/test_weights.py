@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from draws import generator
 
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError
@@ -16,7 +17,7 @@ from tensorgrad.tools.tg import command_line
 
 pytestmark = pytest.mark.usefixtures("kept_programs")
 
-GENERATOR = np.random.default_rng(0)
+GENERATOR = generator(0)
 MATRIX = (GENERATOR.normal(size=(24, 40)) * np.geomspace(0.01, 10, 40)).astype(np.float32)
 """Columns of very different sizes."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import generator
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import tensorgrad as tg
@@ -18,7 +19,7 @@ from tensorgrad.train import documents as documents_module
 
 untyped: Any = tg
 
-GENERATOR = np.random.default_rng(0)
+GENERATOR = generator(0)
 TEXTS = ["".join(map(chr, GENERATOR.integers(97, 123, count))) for count in (5, 0, 1, 17, 8, 2, 30, 7, 3, 11, 8, 1)]
 END = 10
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from draws import generator
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
@@ -13,7 +14,7 @@ from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 untyped: Any = tg
 """The package as code without types calls it."""
 
-RNG = np.random.default_rng(0)
+RNG = generator(0)
 X = RNG.normal(size=4).astype(np.float32)
 W = RNG.normal(size=(4, 3)).astype(np.float32)
 
