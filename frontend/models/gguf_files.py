@@ -212,7 +212,7 @@ def _llama_settings(options: Any) -> Settings:
         settings["final_logit_softcapping"] = options.final_logit_softcapping
         settings["sliding_window"] = options.sliding_window
     scaling = rotary_scaling(options)
-    if scaling is not None and _rotary_kind(options) == "linear":
+    if isinstance(scaling, tg.nn.RotaryScaling) and _rotary_kind(options) == "linear":
         from gguf import RopeScalingType
 
         settings |= {"rope_scaling_type": RopeScalingType.LINEAR, "rope_scaling_factor": scaling.factor}
@@ -237,6 +237,8 @@ def _refused(options: Any) -> Iterator[str]:
         gemma, layers = options.variant.is_gemma, options.num_hidden_layers
         wanted = {"hidden_act": ("gelu_pytorch_tanh",) if gemma else ("silu", "swish")}
         wanted |= {"tie_word_embeddings": (True,)} if gemma else {}
+        if _rotary_kind(options) == "yarn":
+            yield "rope_scaling of yarn"
         if options.model_type not in ("llama", "mistral"):
             wanted["attention_bias"] = (False,)
             if _rotary_kind(options) == "llama3":

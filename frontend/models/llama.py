@@ -14,7 +14,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.models.generation import LanguageModel
-from tensorgrad.models.llama_options import VARIANTS, LlamaOptions, rotary_frequencies
+from tensorgrad.models.llama_options import VARIANTS, LlamaOptions, rotary_frequencies, rotary_scaling
 from tensorgrad.models.pretrained import embedding, linear, padding, subkey
 from tensorgrad.models.settings import activation
 
@@ -48,7 +48,9 @@ class LlamaAttention(tg.nn.Module):
         self.o_proj = linear(options, self.heads * features, size, bias)
         self.q_norm = RMSNorm(options, features) if has_norms else None
         self.k_norm = RMSNorm(options, features) if has_norms else None
-        self.scale = 1 / math.sqrt(options.query_pre_attn_scalar or features)
+        scaling = rotary_scaling(options)
+        raised = scaling.score_factor if isinstance(scaling, tg.nn.YarnScaling) else 1.0
+        self.scale = raised / math.sqrt(options.query_pre_attn_scalar or features)
         self.window, self.softcap = options.window(layer), options.attn_logit_softcapping
         self.dropout = options.attention_dropout
         self.frequencies, self.layer = tuple(rotary_frequencies(options)), layer

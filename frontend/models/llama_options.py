@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field
 from typing import Any, ClassVar
@@ -76,12 +77,33 @@ VARIANTS = {
 OPTIONAL = {setting for variant in VARIANTS.values() for setting in variant.settings}
 """The settings that only some types have."""
 
-SCALINGS: dict[str, Callable[..., tg.nn.RotaryScaling | None]] = {
+
+def _yarn(
+    factor: float,
+    original_max_position_embeddings: int,
+    beta_fast: float | None = None,
+    beta_slow: float | None = None,
+    attention_factor: float | None = None,
+    mscale: float | None = None,
+    mscale_all_dim: float | None = None,
+    truncate: bool = True,
+) -> tg.nn.YarnScaling:
+    """Returns the scaling of transformers' settings, of which `mscale` and `mscale_all_dim` are DeepSeek's."""
+    if attention_factor is None and mscale and mscale_all_dim:
+        growth = max(0.1 * math.log(factor), 0)
+        attention_factor = (mscale * growth + 1) / (mscale_all_dim * growth + 1)
+    return tg.nn.YarnScaling(
+        factor, original_max_position_embeddings, beta_fast or 32, beta_slow or 1, truncate, attention_factor
+    )
+
+
+SCALINGS: dict[str, Callable[..., tg.nn.RotaryScaling | tg.nn.YarnScaling | None]] = {
     "default": lambda: None,
     "linear": lambda factor: tg.nn.RotaryScaling(factor),
     "llama3": lambda factor, low_freq_factor, high_freq_factor, original_max_position_embeddings: tg.nn.RotaryScaling(
         factor, low_freq_factor, high_freq_factor, original_max_position_embeddings
     ),
+    "yarn": _yarn,
 }
 """How frequencies of rotary positions are scaled, by `rope_type`, from the other settings of `rope_scaling`."""
 
@@ -210,7 +232,7 @@ class LlamaOptions(Options):
         return self.sliding_window if slides else None
 
 
-def rotary_scaling(options: LlamaOptions) -> tg.nn.RotaryScaling | None:
+def rotary_scaling(options: LlamaOptions) -> tg.nn.RotaryScaling | tg.nn.YarnScaling | None:
     """Returns how frequencies of rotary positions are scaled.
 
     Raises:
@@ -221,7 +243,7 @@ def rotary_scaling(options: LlamaOptions) -> tg.nn.RotaryScaling | None:
     kind = named.pop()
     if settings.get("partial_rotary_factor") == 1:
         del settings["partial_rotary_factor"]
-    if kind == "llama3":
+    if kind in ("llama3", "yarn"):
         settings.setdefault("original_max_position_embeddings", options.max_position_embeddings)
     try:
         return SCALINGS[kind](**settings)

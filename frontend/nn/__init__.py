@@ -31,6 +31,7 @@ from tensorgrad.nn.adapters import lora, merge_lora, use_lora
 from tensorgrad.nn.attention import (
     MultiHeadAttention,
     RotaryScaling,
+    YarnScaling,
     merge_heads,
     rotary_embedding,
     rotary_frequencies,
@@ -233,6 +234,7 @@ __all__ = [
     "Unflatten",
     "Unfold",
     "Upsample",
+    "YarnScaling",
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",

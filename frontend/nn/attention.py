@@ -138,7 +138,71 @@ class RotaryScaling:
         return frequencies * (kept + (1 - kept) / self.factor)
 
 
-def rotary_frequencies(features: int, base: float = 10000.0, scaling: RotaryScaling | None = None) -> np.ndarray:
+@dataclass(frozen=True)
+class YarnScaling:
+    """How rotary frequencies are lowered, pair by pair, and scores raised, for longer texts: YaRN.
+
+    From the pair that turns `fast_turns` times within the original length, which keeps its frequency, to the one that
+    turns `slow_turns` times, whose frequency is divided by `factor`, the two are mixed in proportion to the pair's
+    number. Scores of attention are multiplied by `score_factor` (B. Peng et al., YaRN: Efficient Context Window
+    Extension of Large Language Models, 2023).
+
+    Raises:
+        OptionError: A number is not positive, or `slow_turns` exceeds `fast_turns`.
+
+    Example:
+        >>> scaling = tg.nn.YarnScaling(factor=4.0, original_length=32768)
+        >>> round(scaling.score_factor, 3)
+        1.297
+
+    Attributes:
+        factor: What frequencies are divided by.
+        original_length: The length within which turns are counted.
+        fast_turns: The number of turns of the last pair that keeps its frequency.
+        slow_turns: The number of turns of the first pair whose frequency is divided entirely.
+        whole: Whether these pairs' numbers are rounded, down and up.
+        magnitude: What queries and keys are multiplied by, or None for `0.1 ln(factor) + 1`.
+    """
+
+    factor: float
+    original_length: int
+    fast_turns: float = 32.0
+    slow_turns: float = 1.0
+    whole: bool = True
+    magnitude: float | None = None
+
+    def __post_init__(self) -> None:
+        numbers = (self.factor, self.original_length, self.slow_turns, self.fast_turns, self.score_factor)
+        if not (all(0 < number < math.inf for number in numbers) and self.slow_turns <= self.fast_turns):
+            raise OptionError(_at(f"YarnScaling: expected positive numbers, slow_turns <= fast_turns, got {self}"))
+
+    @property
+    def score_factor(self) -> float:
+        """What scores are multiplied by."""
+        plain = 0.1 * math.log(self.factor) + 1 if self.factor > 1 else 1.0
+        return (plain if self.magnitude is None else self.magnitude) ** 2
+
+    def scaled(self, frequencies: np.ndarray) -> np.ndarray:
+        """Returns lower frequencies, in the same dtype."""
+        pairs = len(frequencies)
+        if pairs == 1:
+            return frequencies
+        decline = math.log(frequencies[0] / frequencies[-1]) / (pairs - 1)
+        first, last = (
+            math.log(self.original_length * frequencies[0] / (2 * math.pi * turns)) / decline
+            for turns in (self.fast_turns, self.slow_turns)
+        )
+        if self.whole:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, 2 * pairs - 1)
+        width = last - first or 0.001  # as the authors' code has it
+        lowered = np.clip((np.arange(pairs, dtype=frequencies.dtype) - first) / width, 0, 1).astype(frequencies.dtype)
+        return frequencies / self.factor * lowered + frequencies * (1 - lowered)
+
+
+def rotary_frequencies(
+    features: int, base: float = 10000.0, scaling: RotaryScaling | YarnScaling | None = None
+) -> np.ndarray:
     """Returns the angles per position by which `rotary_embedding` rotates pairs: `base ** (-2 i / features)`.
 
     Args:

@@ -82,8 +82,8 @@ def test_a_tied_output_layer_in_a_file_is_left_out(tmp_path: Path) -> None:
         ({"sliding_window": 5}, "the setting 'sliding_window', 5, which is supported as None only"),
         ({"is_decoder": True}, "the setting 'is_decoder', True, which is supported as False only"),
         (
-            {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}},
-            r"rope_scaling \{'rope_type': 'yarn', .* the types are",
+            {"rope_scaling": {"rope_type": "longrope", "factor": 2.0}},
+            r"rope_scaling \{'rope_type': 'longrope', .* the types are",
         ),
         ({"rope_scaling": {"rope_type": "linear", "factor": 2.0, "odd": 1}}, "'odd': 1} is not supported"),
         ({"rope_scaling": {"rope_type": "linear"}}, "is not supported"),

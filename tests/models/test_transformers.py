@@ -33,6 +33,7 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+YARN = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 64}
 LANGUAGE: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {}),
     "llama-3.1": ("Llama", {"rope_parameters": LLAMA3, "attention_bias": True, "mlp_bias": True}),
@@ -42,6 +43,14 @@ LANGUAGE: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("Qwen2", {}),
     "qwen2-windows": ("Qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}),
     "qwen3": ("Qwen3", {"head_dim": 16}),
+    "qwen3-yarn": ("Qwen3", {"head_dim": 32, "rope_parameters": YARN}),
+    "llama-yarn": (
+        "Llama",
+        {
+            "head_dim": 32,
+            "rope_parameters": {**YARN, "beta_fast": 8, "mscale": 0.7, "mscale_all_dim": 0.2, "truncate": False},
+        },
+    ),
     "gemma": ("Gemma", {"head_dim": 16}),
     "gemma2": ("Gemma2", {"head_dim": 16, "sliding_window": 5, "query_pre_attn_scalar": 24}),
 }

@@ -115,6 +115,31 @@ def test_scaled_frequencies() -> None:
     np.testing.assert_array_equal(np.asarray(twice), np.asarray(tg.nn.rotary_embedding(x, base=500.0)))
 
 
+def yarn(base: float, features: int, factor: float, length: int) -> list[float]:
+    """YaRN's frequencies, pair by pair: the number of turns of a pair gives its place between the two ends."""
+
+    def place(turns: float) -> float:
+        return features * math.log(length / (2 * math.pi * turns)) / (2 * math.log(base))
+
+    first, last = max(math.floor(place(32)), 0), min(math.ceil(place(1)), features - 1)
+    frequencies = []
+    for pair in range(features // 2):
+        share = min(max((pair - first) / (last - first), 0), 1)
+        frequency = base ** (-2 * pair / features)
+        frequencies.append((1 - share) * frequency + share * frequency / factor)
+    return frequencies
+
+
+@pytest.mark.parametrize("length", [64, 512, 1 << 20])
+def test_frequencies_of_yarn(length: int) -> None:
+    scaling = tg.nn.YarnScaling(4.0, length)
+    actual, plain = (tg.nn.rotary_frequencies(64, 1e4, each) for each in (scaling, None))
+    np.testing.assert_allclose(actual, yarn(1e4, 64, 4.0, length), rtol=1e-12)
+    assert len(set(np.round(plain / actual, 6))) > 2, "some are kept, some are mixed, some are divided"
+    assert scaling.score_factor == pytest.approx((0.1 * math.log(4) + 1) ** 2)
+    assert tg.nn.rotary_frequencies(2, 1e4, scaling) == [1.0]
+
+
 def test_wrong_positions_and_frequencies_are_refused() -> None:
     x = drawn(2, 3, 5, 8)
     for positions in (np.arange(4), np.zeros((3, 5)), np.zeros((2, 3, 5))):
@@ -128,3 +153,6 @@ def test_wrong_positions_and_frequencies_are_refused() -> None:
         tg.nn.rotary_frequencies(8, -1.0)
     with pytest.raises(OptionError, match="low_turns <= high_turns"):
         tg.nn.RotaryScaling(2.0, 4.0, 1.0)
+    for wrong in ((0.0, 8), (2.0, 0), (2.0, 8, 1.0, 2.0), (2.0, 8, 32.0, 1.0, True, 0.0)):
+        with pytest.raises(OptionError, match="slow_turns <= fast_turns"):
+            tg.nn.YarnScaling(*wrong)
