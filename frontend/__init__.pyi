@@ -133,6 +133,7 @@ from tensorgrad.ops.elementwise.functions import atanh as atanh
 from tensorgrad.ops.elementwise.functions import ceil as ceil
 from tensorgrad.ops.elementwise.functions import cos as cos
 from tensorgrad.ops.elementwise.functions import cosh as cosh
+from tensorgrad.ops.elementwise.functions import digamma as digamma
 from tensorgrad.ops.elementwise.functions import erf as erf
 from tensorgrad.ops.elementwise.functions import erfc as erfc
 from tensorgrad.ops.elementwise.functions import exp as exp
@@ -142,9 +143,11 @@ from tensorgrad.ops.elementwise.functions import floor as floor
 from tensorgrad.ops.elementwise.functions import isfinite as isfinite
 from tensorgrad.ops.elementwise.functions import isinf as isinf
 from tensorgrad.ops.elementwise.functions import isnan as isnan
+from tensorgrad.ops.elementwise.functions import lgamma as lgamma
 from tensorgrad.ops.elementwise.functions import log as log
 from tensorgrad.ops.elementwise.functions import log1p as log1p
 from tensorgrad.ops.elementwise.functions import log2 as log2
+from tensorgrad.ops.elementwise.functions import polygamma as polygamma
 from tensorgrad.ops.elementwise.functions import reciprocal as reciprocal
 from tensorgrad.ops.elementwise.functions import relu as relu
 from tensorgrad.ops.elementwise.functions import round as round

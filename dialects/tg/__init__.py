@@ -11,13 +11,14 @@ from xdsl.ir import Attribute, Dialect, Operation
 from tensorgrad.dialects.tg import collective, contract, convolution, index, leaves, random, reduce, shape, sort
 from tensorgrad.dialects.tg.base import Tensor, TensorOp
 from tensorgrad.dialects.tg.control import REGION_OPS
-from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
 from tensorgrad.dialects.tg.leaves import ConstantOp
 
 OPS: tuple[type[TensorOp], ...] = (
     *leaves.OPS,
     *arithmetic.OPS,
     *functions.OPS,
+    *gamma.OPS,
     *shape.OPS,
     *reduce.OPS,
     *contract.OPS,

@@ -108,6 +108,7 @@ diag                 np.diag              torch.diag                   jnp
 diag_embed           -                    torch.diag_embed             -
 diagonal             np.diagonal          torch.diagonal               jnp
 diff                 np.diff              torch.diff                   jnp
+digamma              -                    torch.digamma,torch.special.psi jax.scipy.special.digamma,jax.lax.digamma
 divide               np.divide,np.true_divide torch.div,torch.true_divide  jnp
 einsum               np.einsum            torch.einsum                 jnp
 elu                  -                    F.elu                        jax.nn.elu
@@ -182,6 +183,7 @@ leaky_relu           -                    F.leaky_relu                 jax.nn.le
 lerp                 -                    torch.lerp                   -
 less                 np.less              torch.lt,torch.less          jnp
 less_equal           np.less_equal        torch.le,torch.less_equal    jnp
+lgamma               -                    torch.lgamma,torch.special.gammaln jax.scipy.special.gammaln,jax.lax.lgamma
 linspace             np.linspace          torch.linspace               jnp
 load                 -                    torch.export.load            jax.export.deserialize
 local_response_norm  -                    F.local_response_norm        -
@@ -240,6 +242,7 @@ permute              np.permute_dims      torch.permute                jnp
 pixel_shuffle        -                    F.pixel_shuffle              -
 pixel_unshuffle      -                    F.pixel_unshuffle            -
 poisson_nll          -                    F.poisson_nll_loss,nn.PoissonNLLLoss -
+polygamma            -                    torch.polygamma jax.scipy.special.polygamma,jax.lax.polygamma
 power                np.power,np.pow      torch.pow                    jnp
 prod                 np.prod              torch.prod                   jnp
 quantile             np.quantile          torch.quantile               jnp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
 from tensorgrad.dialects.tg.random import ErfinvOp
 from tensorgrad.dialects.tg.reduce import MaxOp, MinOp, ProdOp, ReduceOp, SumOp
 
@@ -47,6 +47,7 @@ ELEMENTWISE: dict[str, type[TensorOp]] = {
     "chlo.erf": functions.ErfOp,
     "chlo.erf_inv": ErfinvOp,
     "chlo.erfc": functions.ErfcOp,
+    "chlo.lgamma": gamma.LgammaOp,
     "chlo.sinh": functions.SinhOp,
 }
 """For each elementwise op of StableHLO, the op of `tg` that means the same, on numbers."""

@@ -73,6 +73,10 @@ def pointwise() -> Cases:
         cases.function(name, getattr(torch, name), (3, 4))
     for name in ["log", "log2", "log10", "sqrt", "rsqrt", "log1p", "acosh"]:
         cases.function(name, lambda x, name=name: getattr(torch, name)(x.abs() + 1.5), (3, 4))
+    special = torch.special
+    cases.function("lgamma", lambda x: torch.lgamma(x * 3) + special.gammaln(x), (3, 4))
+    cases.function("digamma", lambda x: torch.digamma(x * 3) + special.digamma(x) + special.psi(x + 1), (3, 4))
+    cases.function("polygamma", lambda x: torch.polygamma(0, x) + x.polygamma(1) + special.polygamma(2, x), (3, 4))
     for name in ["asin", "acos", "atanh", "erfinv"]:
         cases.function(name, lambda x, name=name: getattr(torch, name)(torch.tanh(x) / 2), (3, 4))
     cases.function(

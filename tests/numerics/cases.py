@@ -15,6 +15,7 @@ from cases_composed import composed_cases
 from cases_convolution import convolution_cases
 from cases_cumulative import cumulative_cases
 from cases_functions import function_cases
+from cases_gamma import gamma_cases
 from cases_index import index_cases
 from cases_places import place_cases
 from cases_random import random_cases
@@ -25,6 +26,7 @@ from cases_windows import window_function_cases
 CASES: tuple[Case, ...] = (
     *arithmetic_cases(),
     *function_cases(),
+    *gamma_cases(),
     *tensor_cases(),
     *index_cases(),
     *convolution_cases(),

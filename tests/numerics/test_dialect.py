@@ -24,6 +24,7 @@ from tensorgrad.dialects.tg import OPS, Tg
 from tensorgrad.dialects.tg.base import TensorOp, numpy_dtype
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.collective import CollectiveOp
 from tensorgrad.dialects.tg.control import REGION_OPS, CondOp, ScanOp
 from tensorgrad.dialects.tg.elementwise.functions import SinOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
@@ -31,6 +32,7 @@ from tensorgrad.dialects.tg.shape import PackOp
 from tensorgrad.dialects.tg.traits import Elementwise, KeepsNan, Leaf, Rearrangement, keeps_nan
 from tensorgrad.exporters.onnx import rules as onnx_rules
 from tensorgrad.passes.buffers.lower_tg_to_buf import rules as lowering
+from tensorgrad.passes.stablehlo.exporting import rules as stablehlo_rules
 from tensorgrad.passes.tensors import batch
 from tensorgrad.passes.tensors.grad import rules as derivatives
 
@@ -84,6 +86,7 @@ NEEDED: dict[str, Callable[[type[TensorOp]], bool]] = {
     "batching": _has_batching,
     "lowering": _has_lowering,
     "nodes of ONNX": lambda op: op in onnx_rules.RULES,
+    "StableHLO": lambda op: (op in stablehlo_rules.RULES) != issubclass(op, CollectiveOp),
     "function": _has_function,
     "round trip": lambda op: op.name in test_lit_coverage.words(roundtrips=True),
     "samples": lambda op: sum(case.op is op for case in cases.CASES) >= FEWEST_SAMPLES,
@@ -157,6 +160,7 @@ LOSSES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "batching": lambda patch: patch.setattr(SinOp, "has_trait", lambda trait: False),
     "lowering": lambda patch: patch.delitem(lowering.RULES, SinOp),
     "nodes of ONNX": lambda patch: patch.delitem(onnx_rules.RULES, SinOp),
+    "StableHLO": lambda patch: patch.delitem(stablehlo_rules.RULES, SinOp),
     "function": lambda patch: patch.setattr(sys.modules[__name__], "EMITTED", EMITTED - {SinOp.__name__}),
     "round trip": lambda patch: patch.setattr(test_lit_coverage, "words", _without_sin),
     "samples": lambda patch: patch.setattr(cases, "CASES", [case for case in cases.CASES if case.op is not SinOp]),

@@ -107,6 +107,12 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         "repeat: the numbers of repeats",
         lambda: tg.trace(lambda n: tg.repeat(X, n, 1), tg.spec(3, "i32")),
     ),
+    "polygamma of no order": (
+        tg.errors.OptionError,
+        "polygamma: n must be an integer from 0 to 100, got 1.5",
+        lambda: tg.polygamma(cast(Any, 1.5), X),
+    ),
+    "polygamma of a negative order": (tg.errors.OptionError, "from 0 to 100, got -1", lambda: tg.polygamma(-1, X)),
     "norm of no order": (tg.errors.OptionError, "NaN", lambda: tg.norm(X, float("nan"))),
     "sort a scalar": (tg.errors.ShapeError, "out of range", lambda: tg.sort(np.float32(1))),
     "too many largest": (tg.errors.ShapeError, "does not have 4 elements", lambda: tg.top_k(X, 4)),

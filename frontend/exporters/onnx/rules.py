@@ -8,6 +8,7 @@ from tensorgrad.exporters.onnx import (
     control,
     convolution,
     functions,
+    gamma,
     index,
     random,
     reduce,
@@ -18,5 +19,5 @@ from tensorgrad.exporters.onnx.table import RULES
 
 __all__ = ["FAMILIES", "RULES"]
 
-FAMILIES = (arithmetic, functions, shape, reduce, contract, convolution, index, sort, random, control)
+FAMILIES = (arithmetic, functions, gamma, shape, reduce, contract, convolution, index, sort, random, control)
 """The modules of the table."""

@@ -43,6 +43,7 @@ same(
         "ceil": tg.ceil,
         "cos": tg.cos,
         "cosh": tg.cosh,
+        "digamma special_digamma special_psi": tg.digamma,
         "erf": tg.erf,
         "erfc": tg.erfc,
         "erfinv": tg.erfinv,
@@ -54,6 +55,7 @@ same(
         "isfinite": tg.isfinite,
         "isinf": tg.isinf,
         "isnan": tg.isnan,
+        "lgamma special_gammaln": tg.lgamma,
         "log": tg.log,
         "log10": tg.log10,
         "log1p": tg.log1p,
@@ -136,6 +138,11 @@ def _pow(self: Any, exponent: Any, call: Call) -> Tensor:
 @rule("atan2")
 def _atan2(self: Tensor, other: Tensor) -> Tensor:
     return tg.atan2(self, other)
+
+
+@rule("polygamma special_polygamma")
+def _polygamma(n: int, self: Tensor) -> Tensor:
+    return tg.polygamma(n, self)
 
 
 @rule("lerp")

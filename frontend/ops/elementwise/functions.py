@@ -6,10 +6,12 @@ Functions of floats convert integers and booleans to f32. The docstrings of the 
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
-from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+from tensorgrad.dialects.tg.base import TensorOp, integer
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
+from tensorgrad.errors import OptionError
 from tensorgrad.ops.elementwise.arithmetic import divide, equal, logical_not, not_equal
 from tensorgrad.ops.promotion import as_float, as_tensor, common
 from tensorgrad.ops.recorded import recorded_whole
@@ -296,6 +298,50 @@ def erfc(x: TensorLike) -> Tensor:
         Array([1.       , 0.1572992], dtype=f32)
     """
     return _float(functions.ErfcOp, x)
+
+
+def lgamma(x: TensorLike) -> Tensor:
+    """Returns the logarithm of the gamma function's magnitude: `log((x - 1)!)` for positive integers.
+
+    It is infinite at 0 and negative integers. Its derivative is `digamma`.
+
+    Example:
+        >>> tg.lgamma([0.5, 1.0, 5.0, -0.5])
+        Array([0.5723649, 0.       , 3.178054 , 1.2655121], dtype=f32)
+    """
+    return _float(gamma.LgammaOp, x)
+
+
+def digamma(x: TensorLike) -> Tensor:
+    """Returns the derivative of `lgamma`: infinite at 0, with the opposite of its sign, NaN at negative integers.
+
+    Example:
+        >>> tg.digamma([1.0, 0.5, -0.5])
+        Array([-0.5772157 , -1.9635099 ,  0.03648998], dtype=f32)
+    """
+    return emit(gamma.PolygammaOp, [as_float(x)], order=integer(0))
+
+
+def polygamma(n: int, x: TensorLike) -> Tensor:
+    """Returns the derivative of order `n` of `digamma`, for any real `x`.
+
+    At 0 and negative integers it is infinite for odd `n`. For even ones it is NaN at negative integers, where the
+    limits from both sides differ.
+
+    Args:
+        n: The order, from 0 to 100; 0 is `digamma` itself.
+        x: A tensor of any shape.
+
+    Raises:
+        OptionError: `n` is not such an integer.
+
+    Example:
+        >>> tg.polygamma(1, [1.0, 0.5, -0.5])
+        Array([1.644934 , 4.934802 , 8.934802 ], dtype=f32)
+    """
+    if isinstance(n, bool) or not hasattr(n, "__index__") or not 0 <= operator.index(n) <= gamma.MOST_ORDER:
+        raise OptionError(f"polygamma: n must be an integer from 0 to {gamma.MOST_ORDER}, got {n!r}")
+    return emit(gamma.PolygammaOp, [as_float(x)], order=integer(operator.index(n)))
 
 
 def floor(x: TensorLike) -> Tensor:

@@ -11,9 +11,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects.stablehlo import elementwise as hlo
 from tensorgrad.dialects.stablehlo.base import HloOp
-from tensorgrad.dialects.tg.base import SIGNLESS, TensorOp, is_float, is_unsigned
+from tensorgrad.dialects.tg.base import SIGNLESS, TensorOp, integer, is_float, is_unsigned
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
 from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, ON_BOOLEANS
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule, Unsupported, scalar_constant
 
@@ -166,6 +166,24 @@ def _tan(reader: Reader, op: HloOp) -> SSAValue:
     return reader.builder.unary(functions.TanOp, reader[op.operands[0]])
 
 
+def _digamma(reader: Reader, op: HloOp) -> SSAValue:
+    return reader.builder.emit(gamma.PolygammaOp, reader.operands(op), order=integer(0))
+
+
+_REPEATING = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape"})
+"""The ops whose result holds one number if their operand does, by which JAX writes numbers in the shape of another."""
+
+
+def _polygamma(reader: Reader, op: HloOp) -> SSAValue:
+    number = op.operands[0]
+    while isinstance(number.owner, HloOp) and number.owner.name in _REPEATING:
+        number = number.owner.operands[0]
+    order = scalar_constant(number)
+    if order is None or order not in range(gamma.MOST_ORDER + 1):
+        raise Unsupported(f"the order must be a constant, an integer from 0 to {gamma.MOST_ORDER}")
+    return reader.builder.emit(gamma.PolygammaOp, [reader[op.operands[1]]], order=integer(int(order)))
+
+
 def _count_ones(reader: Reader, op: HloOp) -> SSAValue:
     """Adds the bits of each word in pairs, then the pairs, and so on."""
     (x,) = reader.operands(op)
@@ -200,6 +218,8 @@ RULES: dict[str, Rule] = {
     "stablehlo.clamp": _clamp,
     "stablehlo.popcnt": _count_ones,
     "stablehlo.optimization_barrier": Reader.operands,
+    "chlo.digamma": _digamma,
+    "chlo.polygamma": _polygamma,
     "chlo.square": _square,
     "chlo.tan": _tan,
 }

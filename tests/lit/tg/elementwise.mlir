@@ -128,7 +128,9 @@ func.func @functions(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>) {
   %atanh = tg.atanh %acosh : tensor<4xf32>
   %erf = tg.erf %atanh : tensor<4xf32>
   %erfc = tg.erfc %erf : tensor<4xf32>
-  %softplus = tg.softplus %erfc : tensor<4xf32>
+  %lgamma = tg.lgamma %erfc : tensor<4xf32>
+  %polygamma = tg.polygamma %lgamma order = 2 : tensor<4xf32>
+  %softplus = tg.softplus %polygamma : tensor<4xf32>
   %floor = tg.floor %softplus : tensor<4xf32>
   %ceil = tg.ceil %floor : tensor<4xf32>
   %round = tg.round %ceil : tensor<4xf32>
@@ -154,7 +156,9 @@ func.func @functions(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>) {
 // CHECK-NEXT:   %atanh = tg.atanh %acosh : tensor<4xf32>
 // CHECK-NEXT:   %erf = tg.erf %atanh : tensor<4xf32>
 // CHECK-NEXT:   %erfc = tg.erfc %erf : tensor<4xf32>
-// CHECK-NEXT:   %softplus = tg.softplus %erfc : tensor<4xf32>
+// CHECK-NEXT:   %lgamma = tg.lgamma %erfc : tensor<4xf32>
+// CHECK-NEXT:   %polygamma = tg.polygamma %lgamma order = 2 : tensor<4xf32>
+// CHECK-NEXT:   %softplus = tg.softplus %polygamma : tensor<4xf32>
 // CHECK-NEXT:   %floor = tg.floor %softplus : tensor<4xf32>
 // CHECK-NEXT:   %ceil = tg.ceil %floor : tensor<4xf32>
 // CHECK-NEXT:   %round = tg.round %ceil : tensor<4xf32>

@@ -436,6 +436,22 @@ func.func @f(%x: tensor<3xui32>, %y: tensor<ui32>) {
 // -----
 
 func.func @f(%x: tensor<3xi32>) {
+  // CHECK: tg.polygamma: takes float elements, got i32
+  %0 = tg.polygamma %x order = 1 : tensor<3xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xf32>) {
+  // CHECK: tg.polygamma: order must be from 0 to 100, got -1
+  %0 = tg.polygamma %x order = -1 : tensor<3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xi32>) {
   // CHECK: tg.erfinv: takes float elements, got i32
   %0 = tg.erfinv %x : tensor<3xi32>
   func.return

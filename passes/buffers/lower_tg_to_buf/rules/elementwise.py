@@ -5,7 +5,7 @@ They don't rely on behavior that upstream leaves undefined: divisors and shift a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith, math
@@ -22,9 +22,9 @@ from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.tg.base import TensorOp, is_float, is_unsigned
+from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float, is_unsigned
 from tensorgrad.dialects.tg.build import element_of
-from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import pointwise, view
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import (
@@ -179,18 +179,38 @@ def _erfc_from_one(b: ScalarBuilder, size: Value) -> Value:
     return power * b.select(z < 8, near, far)
 
 
+def _widened(x: Value, formula: Callable[[Value], Value]) -> Value:
+    """Applies a formula to a float, in f32 to one in f16."""
+    return formula(x.cast(arith.ExtFOp, f32)).cast(arith.TruncFOp, f16) if x.type == f16 else formula(x)
+
+
 def _erfc(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
     x = args[0]
-    if x.type == f16:
-        return _erfc_in_f32(b, x.cast(arith.ExtFOp, f32)).cast(arith.TruncFOp, f16)
-    if x.type == f32:
-        return _erfc_in_f32(b, x)
+    if x.type in (f16, f32):
+        return _widened(x, lambda x: _erfc_in_f32(b, x))
     one = b.constant(1, x.type)
     size = abs(x)
     tail = _erfc_from_one(b, size)
     large = b.select(x < 0, 2 - tail, tail)
     small = one - b.apply(math.ErfOp, x)
     return b.select(size > one, large, small)
+
+
+def _elements(b: ScalarBuilder) -> gamma.Elements[Value]:
+    return gamma.Elements(Value.floor, Value.log, b.select)
+
+
+def _precision(x: Value) -> gamma.Precision:
+    return gamma.F32 if x.type == f32 else gamma.F64
+
+
+def _lgamma(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
+    return _widened(args[0], lambda x: gamma.lgamma(_elements(b), x, _precision(x)))
+
+
+def _polygamma(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
+    order = int_value(op.properties, "order")
+    return _widened(args[0], lambda x: gamma.polygamma(_elements(b), x, order, _precision(x)))
 
 
 def _bitcast(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
@@ -356,6 +376,8 @@ pointwise(
         functions.ReluOp: _relu,
         functions.SoftplusOp: _softplus,
         functions.ErfcOp: _erfc,
+        gamma.LgammaOp: _lgamma,
+        gamma.PolygammaOp: _polygamma,
         functions.IsFiniteOp: _is_finite,
     }
 )

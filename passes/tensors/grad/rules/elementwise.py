@@ -6,9 +6,9 @@ import math
 
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.tg.base import is_float
+from tensorgrad.dialects.tg.base import int_value, integer, is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of
-from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
 from tensorgrad.passes.tensors.grad.registry import Cotangents, no_rule, rule
 
 no_rule("booleans have no derivative", arithmetic.NotOp)
@@ -244,6 +244,17 @@ def _erf(b: TensorBuilder, op: functions.ErfOp, g: SSAValue) -> Cotangents:
 @rule(functions.ErfcOp)
 def _erfc(b: TensorBuilder, op: functions.ErfcOp, g: SSAValue) -> Cotangents:
     return [b.neg(b.mul(g, _bell(b, op.operand)))]
+
+
+@rule(gamma.LgammaOp)
+def _lgamma(b: TensorBuilder, op: gamma.LgammaOp, g: SSAValue) -> Cotangents:
+    return [b.mul(g, b.emit(gamma.PolygammaOp, [op.operand], order=integer(0)))]
+
+
+@rule(gamma.PolygammaOp)
+def _polygamma(b: TensorBuilder, op: gamma.PolygammaOp, g: SSAValue) -> Cotangents:
+    following = integer(int_value(op.properties, "order") + 1)
+    return [b.mul(g, b.emit(gamma.PolygammaOp, [op.operand], order=following))]
 
 
 @rule(functions.SoftplusOp)
