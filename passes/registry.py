@@ -23,6 +23,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "inline-calls": ("tensorgrad.passes.tensors.inline_calls", "InlineCallsPass"),
     "widen-integers": ("tensorgrad.passes.tensors.widen_integers", "WidenIntegersPass"),
     "recompute": ("tensorgrad.passes.tensors.recompute", "RecomputePass"),
+    "drop-unread-arguments": ("tensorgrad.passes.tensors.drop_unread_arguments", "DropUnreadArgumentsPass"),
     "tg-to-stablehlo": ("tensorgrad.passes.stablehlo.tg_to_stablehlo", "TgToStablehloPass"),
     "lower-tg-to-buf": ("tensorgrad.passes.buffers.lower_tg_to_buf", "LowerTgToBufPass"),
     "fuse": ("tensorgrad.passes.buffers.fuse", "FusePass"),

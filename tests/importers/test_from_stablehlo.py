@@ -79,6 +79,18 @@ def test_a_training_step_is_written_and_read(tmp_path: Path) -> None:
     np.testing.assert_allclose(value, np.asarray(training.step(x=X)), rtol=1e-6)
 
 
+def test_a_function_is_written_with_the_parameters_that_it_reads(tmp_path: Path) -> None:
+    model = tg.nn.Sequential(tg.nn.Linear(4, 3), tg.nn.Linear(3, 2))
+    training = tg.compile(model, device="numpy")
+    first = training.attach(lambda model, x: model[0](x), inputs={"x": (5, 4)})
+    path = tmp_path / "first.mlir"
+    path.write_text(first.module("stablehlo"), encoding="utf-8")
+    read = tg.from_stablehlo(path)
+    assert read.names == ("0.weight", "0.bias", "x") and "1.weight" in first.module("tg")
+    values = {**training.parameters(), "x": X}
+    np.testing.assert_allclose(read(*(values[name] for name in read.names)), first(x=X), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

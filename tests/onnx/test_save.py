@@ -137,6 +137,22 @@ def test_frozen_parameters_stay_as_they_are(tmp_path: Path) -> None:
     assert {name for name in stepped.state if "/" not in name} == {"1.weight", "1.bias"}
 
 
+def test_what_a_function_reads_is_written(tmp_path: Path) -> None:
+    """Also in the list of parameters; inputs remain, as callers pass them."""
+    inputs = {"x": (5, 4), "unread": (2,)}
+    model = tg.nn.Sequential(tg.nn.Linear(4, 3), tg.nn.Linear(3, 2))
+    training = Model(lambda: model, {"x": (5, 4)}).training(tg.optim.adam(1e-2))
+    forward = training.attach(lambda model, x, unread: model[0](x), inputs=inputs)
+    tg.onnx.save(forward, tmp_path / "layer.onnx")
+    graph = onnx.load(tmp_path / "layer.onnx").graph
+    assert {array.name for array in graph.initializer} == {"0.weight", "0.bias"} < {*training.parameters()}
+    assert [value.name for value in graph.input] == ["x", "unread"]
+    assert {*tg.onnx.load(tmp_path / "layer.onnx").named_parameters()} == {"0.weight", "0.bias"}
+    x = np.ones((5, 4), np.float32)
+    result = computed(tmp_path / "layer.onnx", {"x": x, "unread": np.zeros(2, np.float32)})[0]
+    np.testing.assert_allclose(result, forward(x=x, unread=np.zeros(2, np.float32)), rtol=1e-5, atol=1e-6)
+
+
 def test_function(tmp_path: Path) -> None:
     def both(x: Any, other: Any) -> Any:
         return {"sum": x + other["y"], "x": x @ tg.transpose(other["y"]), "draws": tg.random.normal(other["key"], (4,))}

@@ -43,7 +43,8 @@ def text(recipe: Recipe, choice: Choice, level: str) -> IRText:
 
 
 def _as_stablehlo(recipe: Recipe, choice: Choice) -> Sequence[ModulePass]:
-    return [*passes_on_tensors(recipe, choice), pass_class("tg-to-stablehlo")()]
+    exported = (pass_class(name)() for name in ("drop-unread-arguments", "tg-to-stablehlo"))
+    return [*passes_on_tensors(recipe, choice), *exported]
 
 
 def _down_to_buffers(recipe: Recipe, choice: Choice) -> Sequence[ModulePass]:

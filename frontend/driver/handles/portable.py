@@ -16,6 +16,7 @@ from tensorgrad.driver.handles.compiled import Inference, structure_of
 from tensorgrad.driver.handles.training import Training
 from tensorgrad.driver.stepping.distribution import refuse_to_save
 from tensorgrad.errors import OptionError
+from tensorgrad.passes.tensors.drop_unread_arguments import DropUnreadArgumentsPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.simplify import SimplifyPass
 from tensorgrad.runtime.saved import FUNCTION, Host
@@ -31,7 +32,8 @@ class Portable:
 
     Attributes:
         name: Its name.
-        module: The module, with one function, on `tg` without calls: as traced, or with derivatives and updates.
+        module: The module, with one function, on `tg` without calls: as traced, or with derivatives and updates. Of
+            the parameters, state and settings it takes those that it reads.
         values: The parameters and the state, by name.
         host: What the host computes for it, and the structure of its results.
     """
@@ -71,5 +73,5 @@ def _of(compilation: Compilation, host: Host) -> Portable:
     recipe = compilation.recipe
     passes = [pass_ for pass_ in passes_on_tensors(recipe, compilation.choice) if pass_.name not in FOR_KERNELS]
     module = recipe.traced.clone()
-    run_passes(module, [*passes, InlineCallsPass(), SimplifyPass()], Phases())
+    run_passes(module, [*passes, InlineCallsPass(), SimplifyPass(), DropUnreadArgumentsPass()], Phases())
     return Portable(recipe.name, module, compilation.executable.read(), host)

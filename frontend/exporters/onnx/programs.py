@@ -150,7 +150,7 @@ def _take_arguments(writing: _Program, program: Portable, function: FuncOp) -> N
             graph.bind(argument, slot.name)
             if slot.name in updated:
                 writing.given(slot.name, program.values[slot.name])
-            elif argument.uses:
+            else:
                 graph.file.initializers[slot.name] = program.values[slot.name]
     for slot, argument in arguments:
         if slot.role == Role.INPUT and slot.name not in program.host.made:
