@@ -10,18 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import permutations
 from typing import Any, cast
 
 import numpy as np
 import pytest
-from symbolic import Path, Refuted, Term, counterexample, explore, within, z3
+from arrays import Op, any_place, on_symbols, position, prove_places
+from symbolic import Path, Refuted, Term, counterexample, explore, z3
 from xdsl.dialects import test as test_ops
 from xdsl.dialects.builtin import f16, f32, f64, i1
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects import tg
+from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import (
     NUMPY_DTYPES,
     TensorOp,
@@ -37,6 +39,7 @@ from tensorgrad.dialects.tg.elementwise.arithmetic import BinaryOp, UnaryOp
 from tensorgrad.dialects.tg.traits import Elementwise
 
 NEAREST = z3.RNE()
+RANKS = (1, 2, 3)
 SORTS: dict[Attribute, Callable[[], Any]] = {f16: z3.Float16, f32: z3.Float32, f64: z3.Float64}
 
 
@@ -224,27 +227,37 @@ def test_a_power_of_exponent_one(element: Attribute) -> None:
     assert (np.signbit(result) == np.signbit(x))[~np.isnan(x)].all()
 
 
-def test_a_slice_of_the_same_extent_starts_at_0_with_step_1() -> None:
-    """The condition of `SliceOp.simplified` is that the types are equal: then every index maps to itself."""
+SAME_SHAPE: dict[str, tuple[type[TensorOp], Sequence[int], dict[str, Any]]] = {
+    **{f"reshape of rank {rank}": (shape.ReshapeOp, [rank], {"shape": rank}) for rank in RANKS},
+    **{f"transpose by {axes}": (shape.TransposeOp, [3], {"permutation": axes}) for axes in permutations(range(3))},
+    **{
+        f"broadcast of rank {rank}": (shape.BroadcastOp, [rank], {"shape": rank, "dims": range(rank)}) for rank in RANKS
+    },
+    "slice": (shape.SliceOp, [1], {"start": 1, "stop": 1, "step": 1}),
+    "concat of one part": (shape.ConcatOp, [2], {"axis": 1}),
+    "concat of two parts": (shape.ConcatOp, [2, 2], {"axis": 1}),
+}
+"""Ops that move nothing in some cases, the ranks of their operands, and properties, as in the proofs of views."""
+
+
+@pytest.mark.parametrize("case", SAME_SHAPE)
+def test_moves_to_the_same_shape(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where `simplified` names an operand, its elements are those that NumPy moves to the same indices."""
+    on_symbols(monkeypatch)
+    kind, ranks, properties = SAME_SHAPE[case]
 
     def run(path: Path) -> None:
-        start, stop, step, extent, index = (path.fresh(name) for name in ("start", "stop", "step", "extent", "index"))
-        path.assume(start.term >= 0, start.term <= stop.term, stop.term <= extent.term, step.term > 0)
-        path.assume((-(-(stop - start) // step)).term == extent.term, within(index.term, 0, extent - 1))
-        path.prove((index * step + start).term == index.term, "slice")
-
-    explore(run)
-
-
-@pytest.mark.parametrize("rank", range(1, 9))
-def test_a_broadcast_to_the_same_shape_keeps_every_axis(rank: int) -> None:
-    """The condition of `BroadcastOp.simplified` is that the types are equal: as many axes, which must increase."""
-
-    def run(path: Path) -> None:
-        axes = [path.fresh("axis") for _ in range(rank)]
-        path.assume(*(within(axis.term, 0, rank - 1) for axis in axes))
-        path.assume(*(axis.term < following.term for axis, following in pairwise(axes)))
-        path.prove(z3.And(*(axis.term == place for place, axis in enumerate(axes))), "broadcast")
+        op = Op(kind, ranks, properties)
+        replacement = op.simplified()
+        path.prove(replacement in (None, op.operand), "an operand")
+        if replacement is not None:
+            index = any_place(op.shape)
+            moved = op.moved().at(index)
+            if kind is shape.ReshapeOp:
+                for each in (moved, index):
+                    prove_places(position(index, op.shape), each, op.shape)
+            for place, expected in zip(index, moved, strict=True):
+                path.prove(place.term == expected.term, "the element")
 
     explore(run)
 
