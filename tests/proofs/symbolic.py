@@ -20,10 +20,12 @@ Term: TypeAlias = Any
 Theorem: TypeAlias = Any
 """One that holds or doesn't, or a bool."""
 
-TIMEOUT = 10_000
-"""The milliseconds after which the solver gives up; a theorem takes it much less."""
-BRANCH_TIMEOUT = 300
+EFFORT = 40_000_000
+"""The steps after which the solver gives up, the same on every machine: ten seconds of one core, more or less."""
+BRANCH_EFFORT = 500_000
 """Those for deciding whether a path is possible; an undecided one is taken."""
+TIMEOUT = 100_000
+"""The milliseconds after which it gives up in any case."""
 WIDE = 128
 """The bits of numbers that are shifted or masked, of at most 64 bits: none of their results wraps around."""
 
@@ -59,7 +61,7 @@ class Path:
         Raises:
             Refuted: With a counterexample, if the solver finds one.
         """
-        solver = self._solver(TIMEOUT)
+        solver = self._solver(EFFORT)
         solver.add(z3.Not(theorem))
         answer = solver.check()
         self.proved += 1
@@ -122,13 +124,14 @@ class Path:
         self.assume(*unique((dividend // divisor, dividend % divisor), (quotient, remainder)))
 
     def _is_possible(self, condition: Theorem) -> bool:
-        solver = self._solver(BRANCH_TIMEOUT)
+        solver = self._solver(BRANCH_EFFORT)
         solver.add(condition)
         return solver.check() != z3.unsat
 
-    def _solver(self, timeout: int) -> Any:
+    def _solver(self, effort: int) -> Any:
         solver = z3.Solver()
-        solver.set("timeout", timeout)
+        solver.set("rlimit", effort)
+        solver.set("timeout", TIMEOUT)
         solver.set("random_seed", 0)
         solver.add(*self.assumed)
         return solver
