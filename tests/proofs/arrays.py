@@ -43,8 +43,6 @@ class Kind:
         assert isinstance(other, Kind)
         return len(self.shape) == len(other.shape) and all(x == y for x, y in zip(self.shape, other.shape, strict=True))
 
-    __hash__ = None
-
 
 @dataclass
 class Integers:
@@ -93,7 +91,7 @@ class Op:
         """Returns the result as NumPy computes it."""
         arrays = [Elements(value.type.get_shape, list) for value in self.operands]
         function = vars(self.kind).get("function") or self.kind.prepare(cast(Any, self))
-        return function(*arrays)
+        return cast(Elements, function(*arrays))
 
     def simplified(self) -> Any:
         return self.kind.simplified(cast(Any, self))

@@ -69,6 +69,8 @@ INDEX = {
     "`_mod`": "test_mod",
     "`_recombined`, `_quotient`": "test_recombination",
     "`strides`, `linear_index`, `delinearized`": "test_positions",
+    "`composed`": "test_composed",
+    "`partial`": "test_partial",
 }
 
 
@@ -107,8 +109,7 @@ def rooms() -> list[Room]:
         "test_index_rules.py",
         INDEX,
         {
-            "`composed`": "substitution is xDSL's; what follows it is `_linear`",
-            "`partial`, `reshape_map`": "they are put together from the above",
+            "`reshape_map`": "it is put together from the above, and proved as the map of `tg.reshape`",
             "that simplification ends": "each step divides by less or drops an operator; not stated as a theorem",
         },
     )
@@ -122,12 +123,26 @@ def rooms() -> list[Room]:
         "fuse",
         "passes/buffers/fuse",
         "test_fusion_rules.py",
-        {"`inverse`, of up to three loops": "test_inverse"},
-        dict.fromkeys(
-            ("`aligned_loops`", "`divided_loops`"), "it reads kernels; random programs are run after every pass"
-        ),
+        {
+            "`inverse`, of up to three loops": "test_inverse",
+            "`aligned_loops`, of up to two loops": "test_aligned_loops",
+            "`divided_loops`, of blocks along one axis": "test_divided_loops",
+        },
     )
-    return [_simplify(), index, _guards(), views, fusion]
+    layout = Room(
+        "memory plans",
+        "passes/buffers/plan_memory/arenas.py",
+        "test_layout_rules.py",
+        {
+            "`aligned`": "test_aligned",
+            "`_lowest`, among up to two ranges": "test_lowest",
+            "`by_lifetime`, of up to three ranges": "test_by_lifetime",
+            "`side_by_side`, of up to three ranges": "test_side_by_side",
+            "`least_bytes`, of up to two ranges": "test_least_bytes",
+        },
+        {"lifetimes of buffers, updates in place": "a statement about a graph; plans are proved one by one, see above"},
+    )
+    return [_simplify(), index, _guards(), views, fusion, layout]
 
 
 def table() -> str:

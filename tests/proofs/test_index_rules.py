@@ -7,6 +7,8 @@ the value of a linear form and nothing else, and a recursive call returns any fo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from typing import Any, cast
 
 import pytest
@@ -17,6 +19,7 @@ from xdsl.ir.affine import (
     AffineConstantExpr,
     AffineDimExpr,
     AffineExpr,
+    AffineMap,
 )
 
 from tensorgrad.passes.analyses import affine
@@ -24,6 +27,7 @@ from tensorgrad.passes.analyses.affine import Linear
 
 ADD, MULTIPLY = AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul
 FLOORDIV, MOD = AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod
+SUMS = ADD, MULTIPLY
 Values = Mapping[int, Number]
 """The values of loops, by position."""
 EXTENTS: Sequence[int] = ()
@@ -409,9 +413,56 @@ def test_positions(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
     explore(run)
 
 
+def unsimplified(index_map: AffineMap, extents: Sequence[int]) -> AffineMap:
+    """Is a `simplified` that keeps values, as is proved of it."""
+    return index_map
+
+
+@pytest.mark.parametrize("kind", [ADD, MULTIPLY, FLOORDIV, MOD], ids=lambda kind: kind.name)
+def test_composed(kind: AffineBinaryOpKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each operator by induction on its operands, for which loops, constants, sums and multiples are substituted."""
+    monkeypatch.setattr(affine, "simplified", unsimplified)
+
+    def run(first: int, second: int, current: Path) -> None:
+        loops = {0: current.fresh("x"), 1: current.fresh("y")}
+        by = positive("by")
+        inner = AffineDimExpr(1), AffineConstantExpr(number(by)), *(binary(each, AffineDimExpr(0), by) for each in SUMS)
+        right = AffineDimExpr(1) if kind == ADD else positive("constant")
+        outer = AffineMap(2, 0, (binary(kind, AffineDimExpr(0), right),))
+        result = affine.composed(outer, AffineMap(2, 0, (inner[first], inner[second])), EXTENTS)
+        places = {0: value(inner[first], loops), 1: value(inner[second], loops)}
+        current.prove(value(result.results[0], loops).term == value(outer.results[0], places).term, "composed")
+
+    for first, second in product(range(4), range(4 if kind == ADD else 1)):
+        explore(partial(run, first, second))
+
+
+def test_partial() -> None:
+    """The value is kept where the index is within the axis."""
+
+    def run(current: Path) -> None:
+        loops, extent, size = {0: current.fresh("loop")}, positive("extent"), positive("size")
+        current.assume(within(loops[0].term, 0, extent - 1), loops[0].term < size.term)
+        for expression in (AffineDimExpr(0), binary(ADD, AffineDimExpr(0), current.fresh("constant"))):
+            result = affine.partial(AffineMap(1, 0, (expression,)), [number(size)], [number(extent)])
+            current.prove(value(result.results[0], loops).term == value(expression, loops).term, "partial")
+
+    explore(run)
+
+
 def test_a_wrong_rule_has_a_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     """Strides of the axes in the wrong order."""
     strides = affine.strides
     monkeypatch.setattr(affine, "strides", lambda shape: strides(shape)[::-1])
     with pytest.raises(Refuted, match=r"positions in rows: extent.1 = "):
         test_positions(2, monkeypatch)
+
+
+def test_a_wrong_composition_has_a_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second axis' index for the first."""
+    composed = affine.composed
+    monkeypatch.setattr(
+        affine, "composed", lambda outer, inner, extents: composed(outer, AffineMap(2, 0, inner.results[::-1]), extents)
+    )
+    with pytest.raises(Refuted, match=r"composed: .*by.\d+ = "):
+        test_composed(FLOORDIV, monkeypatch)
