@@ -24,6 +24,7 @@ from tensorgrad.driver.handles.compiled import Inference as Inference
 from tensorgrad.driver.handles.eager_devices import tensor as tensor
 from tensorgrad.driver.handles.jit import Jitted as Jitted
 from tensorgrad.driver.handles.jit import jit as jit
+from tensorgrad.driver.handles.generators import save_generator as save_generator
 from tensorgrad.driver.handles.load import load as load
 from tensorgrad.driver.handles.training import Training as Training
 from tensorgrad.driver.stepping.nested_inputs import like as like
@@ -300,6 +301,7 @@ from tensorgrad.ops.statistics import nanmean as nanmean
 from tensorgrad.ops.statistics import nansum as nansum
 from tensorgrad.ops.statistics import quantile as quantile
 from tensorgrad.random import erfinv as erfinv
+from tensorgrad.runtime.generator import LoadedGenerator as LoadedGenerator
 from tensorgrad.runtime.loaded import LoadedFunction as LoadedFunction
 from tensorgrad.runtime.loaded import LoadedTraining as LoadedTraining
 from tensorgrad.tracing.capturing import capture as capture

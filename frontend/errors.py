@@ -16,6 +16,7 @@ from tensorgrad.runtime.errors import (
     InputError,
     NoAdapterError,
     NumericsError,
+    OptionError,
     ProgramError,
     TargetError,
     TensorgradError,
@@ -46,10 +47,6 @@ class TraceError(UserError, RuntimeError):
 
 class ParameterError(UserError, ValueError):
     """A model whose parameters can't be found, or have changed when they must not."""
-
-
-class OptionError(UserError, ValueError):
-    """A setting that is out of range or unknown: a learning rate that is NaN, an unknown device, …"""
 
 
 class GradientError(UserError, RuntimeError):

@@ -151,6 +151,10 @@ class InputError(UserError, ValueError):
     """An unknown or missing input, or one of the wrong shape or dtype; names the argument."""
 
 
+class OptionError(UserError, ValueError):
+    """A setting that is out of range or unknown: a learning rate that is NaN, an unknown device, …"""
+
+
 class ExecutionError(TensorgradError):
     """IR that the numpy interpreter can't run, or illegal behavior such as an out-of-bounds access; names the op."""
 

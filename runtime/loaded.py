@@ -23,13 +23,15 @@ PLACE = ("step", "micro_step")
 class Loaded:
     """A program from a file, on a device, with its own parameters and state.
 
-    A file holds a function or a training; running it as the other one raises an error that says so.
+    A file holds a function, a training or a generator; running it as another one raises an error that says so.
 
     Attributes:
         device: The device that it runs on: "wgpu" and the adapter's name.
     """
 
     kind: str
+    use: str
+    """What it is and how it is run, in messages."""
 
     def __init__(self, saved: Saved, executable: Executable, device: str):
         assert saved.host is not None
@@ -47,17 +49,17 @@ class Loaded:
         """Runs the function; see `LoadedFunction`.
 
         Raises:
-            ProgramError: The file holds a training.
+            ProgramError: The file holds no function.
         """
-        raise ProgramError(f"{self.program.name!r} is a training: step(...) runs a step of it")
+        raise ProgramError(f"{self.program.name!r} is {self.use}")
 
     def step(self, /, *positional: Any, **inputs: Any) -> Any:
         """Runs a step of the training; see `LoadedTraining`.
 
         Raises:
-            ProgramError: The file holds a function.
+            ProgramError: The file holds no training.
         """
-        raise ProgramError(f"{self.program.name!r} is a function: call it")
+        raise ProgramError(f"{self.program.name!r} is {self.use}")
 
     @property
     def program(self) -> Program:
@@ -130,7 +132,7 @@ class LoadedFunction(Loaded):
         ('LoadedFunction', (4, 2))
     """
 
-    kind = FUNCTION
+    kind, use = FUNCTION, "a function: call it"
 
     def __call__(self, /, *positional: Any, **inputs: Any) -> Any:
         """Runs the function, for the shapes that it was saved with.
@@ -171,7 +173,7 @@ class LoadedTraining(Loaded):
         ('LoadedTraining', 1)
     """
 
-    kind = STEP
+    kind, use = STEP, "a training: step(...) runs a step of it"
 
     def __init__(self, saved: Saved, executable: Executable, device: str, others: Executable | None = None):
         super().__init__(saved, executable, device)

@@ -424,8 +424,9 @@ def _check_dispatch_fits(step: Dispatch, where: str, target: Target) -> None:
                 )
 
 
-def _check_state(slots: Mapping[str, TensorSlot], state: Mapping[str, np.ndarray]) -> None:
+def _check_state(slots: Mapping[str, TensorSlot], state: Mapping[str, np.ndarray], partial: bool) -> None:
     unknown, missing = sorted(state.keys() - slots.keys()), sorted(slots.keys() - state.keys())
+    missing = [name for name in missing if not partial or slots[name].role != ProgramRole.STATE]
     if unknown or missing:
         parts = [("unknown", unknown), ("missing", missing)]
         raise InputError("state: " + "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names))
@@ -509,8 +510,15 @@ def constants_of(program: Program, prefix: str = "") -> dict[str, np.ndarray]:
     }
 
 
-def checked_state(program: Program, state: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
+def checked_state(
+    program: Program, state: Mapping[str, np.ndarray] | None, partial: bool = False
+) -> dict[str, np.ndarray]:
     """Returns parameters and state, by their names in files.
+
+    Args:
+        program: The program.
+        state: Their values, or `None`.
+        partial: Whether state may be missing.
 
     Raises:
         InputError: They don't match the program.
@@ -518,12 +526,20 @@ def checked_state(program: Program, state: Mapping[str, np.ndarray] | None) -> d
     if state is None:
         return {}
     slots = program.slots(*PERSISTENT_ROLES)
-    _check_state(slots, state)
+    _check_state(slots, state, partial)
     return {f"{slots[name].role}/{name}": np.asarray(value) for name, value in state.items()}
 
 
-def state_in(program: Program, tensors: Mapping[str, np.ndarray], source: str) -> dict[str, np.ndarray]:
+def state_in(
+    program: Program, tensors: Mapping[str, np.ndarray], source: str, partial: bool = False
+) -> dict[str, np.ndarray]:
     """Returns a program's parameters and state among a file's tensors, by name: all of them, or none.
+
+    Args:
+        program: The program.
+        tensors: The file's tensors.
+        source: The file's name in error messages.
+        partial: Whether state may be missing.
 
     Raises:
         ProgramError: Some are missing, or have another shape or dtype.
@@ -536,7 +552,7 @@ def state_in(program: Program, tensors: Mapping[str, np.ndarray], source: str) -
             for name, value in state.items():
                 if slots[name].dtype == F32:
                     state[name] = unpacked(value, tensors.get(SCALE + name))
-            _check_state(slots, state)
+            _check_state(slots, state, partial)
         except InputError as error:
             raise ProgramError(f"{source}: {error}") from error
     return state

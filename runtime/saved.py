@@ -1,8 +1,9 @@
 """The contents of a file: one program or two that share memory, their parameters, and their host-side state.
 
-A function is one program. A training step is one, or two if gradients are accumulated: the first runs a step's last
-micro-batch, which updates the parameters, and the second the micro-batches before it. The second shares the first one's
-parameters and state, and may reuse its inputs and temporaries.
+A function is one program. A generator of text is one, or two: the first reads a token, and the second several tokens of
+a prompt. A training step is one, or two if gradients are accumulated: the first runs a step's last
+micro-batch, which updates the parameters, and the second the micro-batches before it. A second program shares the first
+one's parameters and state, and may reuse its inputs and temporaries.
 """
 
 from __future__ import annotations
@@ -37,11 +38,14 @@ Tree: TypeAlias = str | dict[str, Any] | None
 """The structure of results: an output's name, None, or a node: `{"dict": {name: tree}}`, `{"list": [tree, ...]}` or
 `{"tuple": [tree, ...]}`."""
 
-FUNCTION, STEP = "function", "step"
+FUNCTION, STEP, GENERATOR = "function", "step", "generator"
+TOKENS, LENGTH, LOGITS, CAPACITY = "tokens", "length", "logits", "capacity"
+"""The inputs of a generator's programs, `[1, count]` tokens and the number of those before them, both i32; their result,
+f32 for each token of the vocabulary; and the setting that says how many tokens a text may have."""
 STEP_KEY = "fold_in(key(seed), call)"
 """The formula of a call's random key; calls count from 1, and each micro-batch is a call."""
 OTHERS = "accumulate"
-"""The name of the program for all micro-batches but the last, and the prefix of its constants' names."""
+"""The name of the second program, and the prefix of its constants' names."""
 
 
 Count: TypeAlias = Annotated[int, Rule("a number from 0", lambda value: 0 <= value < 1 << 63)]
@@ -53,7 +57,7 @@ class Host:
     """The host-side part of a program.
 
     Attributes:
-        kind: "function", or "step" for a training step.
+        kind: "function", "step" for a training step, or "generator".
         results: The structure of the results.
         made: The inputs that the host computes itself, by name: random keys, by `STEP_KEY`.
         key: The seed's key, two words.
@@ -63,7 +67,7 @@ class Host:
         settings: The values that formulas read, except `step` and `micro_step`.
     """
 
-    kind: Annotated[str, one_of(FUNCTION, STEP)]
+    kind: Annotated[str, one_of(FUNCTION, STEP, GENERATOR)]
     results: Tree
     made: Mapping[str, str] = field(default_factory=dict[str, str])
     key: tuple[Word, Word] = (0, 0)
@@ -79,9 +83,9 @@ class Saved:
 
     Attributes:
         program: The program; of a step with micro-batches, the one that runs the last.
-        state: The values of all parameters and state, by name.
+        state: The values of all parameters and state, by name; what a generator lacks of its state starts at zero.
         host: The host-side part, or `None` for a bare program.
-        others: The program that runs the micro-batches before the last.
+        others: The program that runs the micro-batches before the last, or reads several tokens.
     """
 
     program: Program
@@ -103,7 +107,7 @@ class Saved:
         """
         self.validate()
         metadata = {**HEADER, "program": program_to_json(self.program)}
-        tensors = {**constants_of(self.program), **packed(checked_state(self.program, self.state), weights)}
+        tensors = {**constants_of(self.program), **packed(checked_state(self.program, self.state, self._is_generator), weights)}
         if self.host is not None:
             try:
                 metadata["host"] = json_text(write(self.host))
@@ -129,11 +133,16 @@ class Saved:
             others = program_from_json(metadata[OTHERS], tensors, str(path), f"{OTHERS}/")
         try:
             host = read(Host, parsed_json(metadata["host"])) if "host" in metadata else None
-            result = Saved(program, state_in(program, tensors, str(path)), host, others)
+            is_generator = host is not None and host.kind == GENERATOR
+            result = Saved(program, state_in(program, tensors, str(path), is_generator), host, others)
             result.validate()
         except (*MALFORMED, ProgramError) as error:
             raise ProgramError(f"{path} holds a malformed program: {error}") from error
         return result
+
+    @property
+    def _is_generator(self) -> bool:
+        return self.host is not None and self.host.kind == GENERATOR
 
     def validate(self) -> None:
         """Checks that programs, state and host-side part match.
@@ -144,14 +153,19 @@ class Saved:
         host = self.host
         if self.others is not None:
             persistent_in(self.others, self.program)
-            _require(host is not None and host.accumulate > 1, "a second program is for steps of micro-batches")
+            has_second = self._is_generator or (host is not None and host.accumulate > 1)
+            _require(has_second, "a second program is for steps of micro-batches")
         if host is None:
             return
         check(host, ProgramError)
-        missing = self.program.slots(*PERSISTENT_ROLES).keys() - self.state.keys()
+        needed = (ProgramRole.PARAMETER,) if self._is_generator else PERSISTENT_ROLES
+        missing = self.program.slots(*needed).keys() - self.state.keys()
         _require(not missing, f"there are no values of {', '.join(sorted(missing))}")
         _require(host.accumulated < host.accumulate, f"{host.accumulated} of {host.accumulate} micro-batches have run")
-        _require((host.accumulate > 1) == (self.others is not None), "micro-batches need a second program")
+        if self._is_generator:
+            check_generator(self)
+        else:
+            _require((host.accumulate > 1) == (self.others is not None), "micro-batches need a second program")
         inputs = self.program.slots(ProgramRole.INPUT)
         for name, how in host.made.items():
             slot = inputs.get(name)
@@ -160,6 +174,25 @@ class Saved:
         for program in (self.program, self.others):  # each of them computes what a micro-batch returns
             if program is not None:
                 fill(host.results, program.slots(ProgramRole.OUTPUT).__getitem__)
+
+
+def check_generator(saved: Saved) -> None:
+    """Checks the programs of a generator.
+
+    Raises:
+        ProgramError: They take or return something else than those of a generator do, or there is no capacity.
+    """
+    assert saved.host is not None
+    _require(saved.host.settings.get(CAPACITY, 0) >= 1, "a generator has a capacity")
+    for program in (saved.program, saved.others):
+        if program is None:
+            continue
+        slots = program.slots(ProgramRole.INPUT, ProgramRole.SCALAR, ProgramRole.OUTPUT)
+        count, vocabulary = ((0, *slots[name].shape)[-1] if name in slots else 0 for name in (TOKENS, LOGITS))
+        expected = {TOKENS: ((1, count), "i32"), LENGTH: ((), "i32"), LOGITS: ((vocabulary,), "f32")}
+        fits = {name: (slot.shape, slot.dtype) for name, slot in slots.items()} == expected
+        fits = fits and vocabulary > 0 and (count == 1 if program is saved.program else count > 1)
+        _require(fits and saved.host.results == LOGITS, f"{program.name!r} is no program of a generator")
 
 
 def fill(tree: Tree, leaf: Callable[[str], Any]) -> Any:

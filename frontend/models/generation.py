@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,8 +12,8 @@ import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.models.pretrained import Pretrained
 from tensorgrad.models.settings import Options
-from tensorgrad.nn.checks import number_between
 from tensorgrad.nn.named_values import check_has_values
+from tensorgrad.runtime.sampling import Sampler, checked_count
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 
@@ -43,7 +42,7 @@ class LanguageModel(Pretrained):
     def __init__(self, options: Options, layers: int, heads: int, features: int, most_positions: int | None = None):
         super().__init__(options)
         self._cached = {"layers": layers, "heads": heads, "features": features}
-        self._most_positions = most_positions
+        self.most_positions = most_positions
 
     @abstractmethod
     def _features(self, *arguments: Any) -> tg.Tensor:
@@ -83,9 +82,35 @@ class LanguageModel(Pretrained):
         logits = self._logits(self._features(input_ids, None, cache.positions(count), key, cache))
         return logits, cache.advanced(count)
 
-    def _cache_of(self, batch: int, capacity: int, starts: Sequence[int]) -> tg.nn.KeyValueCache:
-        """Returns an empty cache for the model."""
+    def empty_cache(
+        self, capacity: int, batch: int = 1, starts: Sequence[int] | None = None
+    ) -> tg.nn.KeyValueCache:
+        """Returns an empty cache for the model; see `tg.nn.KeyValueCache`.
+
+        Args:
+            capacity: The most positions.
+            batch: The number of texts.
+            starts: How many positions of padding precede each text; none by default.
+
+        Raises:
+            ShapeError: An extent is not a positive integer.
+        """
         return tg.nn.KeyValueCache.empty(batch=batch, capacity=capacity, starts=starts, **self._cached)
+
+    def next_logits(self, tokens: Any, cache: tg.nn.KeyValueCache) -> tuple[tg.Tensor, tg.nn.KeyValueCache]:
+        """Returns the logits of the token after these, `[batch, vocab_size]`, and the extended cache.
+
+        Args:
+            tokens: `[batch, count]`, integers, which follow those of the cache.
+            cache: What earlier tokens left.
+
+        Raises:
+            ShapeError: The shapes don't match.
+            OptionError: There is dropout: `tg.nn.inference(model)` has none.
+        """
+        count = tg.array(tokens).shape[-1]
+        features = self._features(tokens, None, cache.positions(count), None, cache)
+        return self._logits(features[:, -1:])[:, 0], cache.advanced(count)
 
     def generate(
         self,
@@ -168,12 +193,8 @@ class LanguageModel(Pretrained):
             OptionError: An option is out of its range.
         """
         rows, stops = _rows(prompt), [stop] if isinstance(stop, int) else list(stop)
-        draw = _Sampler(temperature, top_k, top_p, seed)
-        if not is_integer(max_new_tokens, 0):
-            raise OptionError(
-                f"{user_line()}: generate: max_new_tokens must be an integer from 0, got {max_new_tokens!r}"
-            )
-        longest, most = max(map(len, rows)), self._most_positions
+        draw, max_new_tokens = Sampler(temperature, top_k, top_p, seed), checked_count(max_new_tokens)
+        longest, most = max(map(len, rows)), self.most_positions
         if most is not None and longest + max_new_tokens > most:
             raise ShapeError(
                 f"{user_line()}: generate: a prompt of {longest} tokens and {max_new_tokens} new ones exceed the "
@@ -185,7 +206,7 @@ class LanguageModel(Pretrained):
         return self._tokens(rows, max_new_tokens, stops, draw, place if device is None else device)
 
     def _tokens(
-        self, rows: list[np.ndarray], count: int, stops: list[int], draw: _Sampler, device: tg.DeviceName
+        self, rows: list[np.ndarray], count: int, stops: list[int], draw: Sampler, device: tg.DeviceName
     ) -> Iterator[np.ndarray]:
         length = LEAST_PROMPT
         while length < max(map(len, rows)):
@@ -193,7 +214,7 @@ class LanguageModel(Pretrained):
         capacity = -(-(length + count) // CAPACITIES) * CAPACITIES
         starts = [length - len(row) for row in rows]
         tokens: Any = np.stack([np.pad(row, (start, 0)) for row, start in zip(rows, starts, strict=True)])
-        cache: Any = self._cache_of(len(rows), capacity, starts)
+        cache: Any = self.empty_cache(capacity, len(rows), starts)
         step, going = self._step(device), np.ones(len(rows), bool)
         for _ in range(count):
             with tg.no_grad():
@@ -216,8 +237,7 @@ class LanguageModel(Pretrained):
 
 def _next_logits(model: Any, cache: Any, tokens: Any) -> Any:
     """Returns the logits of the next tokens, and the cache."""
-    logits, cache = tg.nn.inference(model)(tokens, cache=cache)
-    return logits[:, -1], cache
+    return tg.nn.inference(model).next_logits(tokens, cache)
 
 
 def _rows(prompt: Any) -> list[np.ndarray]:
@@ -234,33 +254,3 @@ def _rows(prompt: Any) -> list[np.ndarray]:
         raise ShapeError(f"{user_line()}: generate: a prompt is a row of one or more integers, got {prompt!r}{hint}")
     return [row.astype(np.int32) for row in rows]
 
-
-class _Sampler:
-    """Draws tokens from logits.
-
-    Raises:
-        OptionError: An option is out of its range.
-    """
-
-    def __init__(self, temperature: float, top_k: int | None, top_p: float | None, seed: int):
-        if top_k is not None and not is_integer(top_k, 1):
-            raise OptionError(f"{user_line()}: generate: top_k must be an integer from 1, got {top_k!r}")
-        if top_p is not None and (not isinstance(top_p, int | float) or not 0 < top_p <= 1):
-            raise OptionError(f"{user_line()}: generate: top_p must be a number in (0, 1], got {top_p!r}")
-        self.temperature = number_between("generate", "temperature", temperature, 0, sys.float_info.max)
-        self.top_k, self.top_p = top_k, top_p
-        self.random = np.random.default_rng(seed)
-
-    def __call__(self, logits: np.ndarray) -> np.ndarray:
-        """Returns a token for each row of logits."""
-        if not self.temperature:
-            return logits.argmax(-1)
-        return np.array([self._drawn(row.astype(np.float64) / self.temperature) for row in logits])
-
-    def _drawn(self, logits: np.ndarray) -> int:
-        order = np.argsort(-logits, kind="stable")[: self.top_k]
-        weights = np.exp(logits[order] - logits[order[0]])
-        weights /= weights.sum()
-        if self.top_p is not None:
-            weights = weights[: int(np.searchsorted(np.cumsum(weights), self.top_p)) + 1]
-        return int(order[self.random.choice(len(weights), p=weights / weights.sum())])

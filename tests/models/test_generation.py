@@ -10,7 +10,7 @@ from written_folders import tokens
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ParameterError, ShapeError
-from tensorgrad.models.generation import _Sampler
+from tensorgrad.runtime.sampling import Sampler
 
 pytestmark = pytest.mark.usefixtures("kept_programs")
 
@@ -93,7 +93,7 @@ def test_draws() -> None:
         ({"top_p": 0.65}, [0, 4 / 7, 3 / 7, 0]),
         ({"top_p": 0.4}, [0, 1, 0, 0]),
     ):
-        draw = _Sampler(**{"temperature": 1.0, "top_k": None, "top_p": None, **options}, seed=0)
+        draw = Sampler(**{"temperature": 1.0, "top_k": None, "top_p": None, **options}, seed=0)
         shares = np.bincount(draw(logits), minlength=4) / 4000
         np.testing.assert_allclose(shares, expected, atol=0.03)
     model = gpt2()
@@ -107,7 +107,7 @@ def test_a_cache_by_hand() -> None:
     """Prefixes of a text in parts give the logits of the whole."""
     model = tg.nn.inference(llama())
     text = tokens()[:1]
-    cache: Any = model._cache_of(1, 16, [0])
+    cache: Any = model.empty_cache(16)
     parts = []
     for part in (text[:, :3], text[:, 3:4], text[:, 4:]):
         logits, cache = model(part, cache=cache)

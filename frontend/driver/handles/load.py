@@ -10,16 +10,17 @@ from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost, check_ma
 from tensorgrad.errors import NoAdapterError, OptionError, ProgramError
 from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.cpu import CpuDevice
+from tensorgrad.runtime.generator import LoadedGenerator
 from tensorgrad.runtime.loaded import Loaded, LoadedFunction, LoadedTraining
-from tensorgrad.runtime.saved import FUNCTION, Saved
+from tensorgrad.runtime.saved import FUNCTION, GENERATOR, Saved
 from tensorgrad.surface.calls import public
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
 
-__all__ = ["LoadedFunction", "LoadedTraining", "load"]
+__all__ = ["LoadedFunction", "LoadedGenerator", "LoadedTraining", "load"]
 
-for _loaded in (LoadedFunction, LoadedTraining):  # the runtime knows nothing of the public surface
+for _loaded in (LoadedFunction, LoadedGenerator, LoadedTraining):  # the runtime knows nothing of the public surface
     public(_loaded)
 
 DEVICES = ("auto", "wgpu", "cpu")
@@ -35,7 +36,7 @@ def load(
     on_device_lost: OnDeviceLost = "raise",
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> Loaded:
-    """Loads a file of `Inference.save` or `Training.save`, with its parameters; no compiler is needed.
+    """Loads a file of `Inference.save`, `Training.save` or `tg.save_generator`, with its parameters; no compiler is needed.
 
     Files are not trusted: nothing in them runs on the host, all of it is validated, and the device is abandoned if it
     does not answer in time. Native code can do anything, so a program that contains it runs only with an explicit
@@ -51,7 +52,7 @@ def load(
         snapshot_every: With "restart", as for `tg.compile`.
 
     Returns:
-        A `LoadedFunction` to call, or a `LoadedTraining` to step.
+        A `LoadedFunction` to call, a `LoadedTraining` to step, or a `LoadedGenerator` that continues texts.
 
     Raises:
         ProgramError: The file contains no program, one of another format version, or a malformed one.
@@ -95,7 +96,8 @@ def load(
     others = None
     if saved.others is not None:
         others = load_program(program_device, saved.others, executable, in_turn=True, timeout=patience)
-    return LoadedTraining(saved, executable, name, others)
+    kind = LoadedGenerator if saved.host.kind == GENERATOR else LoadedTraining
+    return kind(saved, executable, name, others)
 
 
 def _adapter() -> ProgramDevice:
