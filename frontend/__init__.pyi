@@ -22,9 +22,9 @@ from tensorgrad.driver.device import DeviceName as DeviceName
 from tensorgrad.driver.device import devices as devices
 from tensorgrad.driver.handles.compiled import Inference as Inference
 from tensorgrad.driver.handles.eager_devices import tensor as tensor
+from tensorgrad.driver.handles.generators import save_generator as save_generator
 from tensorgrad.driver.handles.jit import Jitted as Jitted
 from tensorgrad.driver.handles.jit import jit as jit
-from tensorgrad.driver.handles.generators import save_generator as save_generator
 from tensorgrad.driver.handles.load import load as load
 from tensorgrad.driver.handles.training import Training as Training
 from tensorgrad.driver.stepping.nested_inputs import like as like

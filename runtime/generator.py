@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,13 @@ class LoadedGenerator(Loaded):
         self._text: list[int] = []
         self._turn = 0
 
+    def load_parameters(self, values: Mapping[str, Any]) -> None:
+        """Sets parameters by path; see `Loaded.load_parameters`. What was read before them is read again."""
+        with self._lock:
+            super().load_parameters(values)
+            self._text.clear()
+            self._turn += 1
+
     def generate(
         self,
         prompt: Any,
@@ -73,9 +80,7 @@ class LoadedGenerator(Loaded):
             InputError, OptionError, DeviceError: See `stream`.
         """
         return list(
-            self.stream(
-                prompt, max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, seed=seed
-            )
+            self.stream(prompt, max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, seed=seed)
         )
 
     def stream(
@@ -109,9 +114,8 @@ class LoadedGenerator(Loaded):
         tokens, count = checked_prompt(prompt, self.vocabulary), checked_count(max_new_tokens)
         draw, stops = Sampler(temperature, top_k, top_p, seed), {stop} if isinstance(stop, int) else set(stop)
         if len(tokens) + count > self.capacity:
-            raise InputError(
-                f"generate: a prompt of {len(tokens)} tokens and {count} new ones exceed the capacity of {self.capacity}"
-            )
+            asked = f"a prompt of {len(tokens)} tokens and {count} new ones"
+            raise InputError(f"generate: {asked} exceed the capacity of {self.capacity}")
         self._turn += 1
         return self._tokens(tokens, count, draw, stops, self._turn)
 
@@ -133,7 +137,9 @@ class LoadedGenerator(Loaded):
     def _keep(self, prompt: list[int]) -> int:
         """Returns how many tokens of a prompt have been read; the last one's logits are needed again."""
         pairs = zip(prompt[:-1], self._text, strict=False)
-        kept = next((at for at, (token, own) in enumerate(pairs) if token != own), min(len(prompt) - 1, len(self._text)))
+        kept = next(
+            (at for at, (token, own) in enumerate(pairs) if token != own), min(len(prompt) - 1, len(self._text))
+        )
         del self._text[kept:]
         return kept
 

@@ -13,7 +13,7 @@ import numpy as np
 from tensorgrad.runtime import keys
 from tensorgrad.runtime.backend import Executable, OutputHandle, named_inputs
 from tensorgrad.runtime.errors import ArgumentError, InputError, ProgramError
-from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, ProgramRole
+from tensorgrad.runtime.program import Program, ProgramRole
 from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved, fill
 
 PLACE = ("step", "micro_step")
@@ -95,7 +95,7 @@ class Loaded:
             OSError: The file can't be written; the old file is unchanged.
         """
         with self._lock:
-            state = self._executable.read(self.program.slots(*PERSISTENT_ROLES))
+            state = self._executable.read(self._saved.state)
             host = self._current_host()
         replace(self._saved, state=state, host=host).save(path)
 

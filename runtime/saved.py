@@ -40,8 +40,8 @@ Tree: TypeAlias = str | dict[str, Any] | None
 
 FUNCTION, STEP, GENERATOR = "function", "step", "generator"
 TOKENS, LENGTH, LOGITS, CAPACITY = "tokens", "length", "logits", "capacity"
-"""The inputs of a generator's programs, `[1, count]` tokens and the number of those before them, both i32; their result,
-f32 for each token of the vocabulary; and the setting that says how many tokens a text may have."""
+"""The inputs of a generator's programs, `[1, count]` tokens and the number of those before them, both i32; their
+result, f32 for each token of the vocabulary; and the setting that says how many tokens a text may have."""
 STEP_KEY = "fold_in(key(seed), call)"
 """The formula of a call's random key; calls count from 1, and each micro-batch is a call."""
 OTHERS = "accumulate"
@@ -107,7 +107,10 @@ class Saved:
         """
         self.validate()
         metadata = {**HEADER, "program": program_to_json(self.program)}
-        tensors = {**constants_of(self.program), **packed(checked_state(self.program, self.state, self._is_generator), weights)}
+        tensors = {
+            **constants_of(self.program),
+            **packed(checked_state(self.program, self.state, self._is_generator), weights),
+        }
         if self.host is not None:
             try:
                 metadata["host"] = json_text(write(self.host))
@@ -184,14 +187,14 @@ def check_generator(saved: Saved) -> None:
     """
     assert saved.host is not None
     _require(saved.host.settings.get(CAPACITY, 0) >= 1, "a generator has a capacity")
-    for program in (saved.program, saved.others):
+    for is_first, program in ((True, saved.program), (False, saved.others)):
         if program is None:
             continue
         slots = program.slots(ProgramRole.INPUT, ProgramRole.SCALAR, ProgramRole.OUTPUT)
         count, vocabulary = ((0, *slots[name].shape)[-1] if name in slots else 0 for name in (TOKENS, LOGITS))
         expected = {TOKENS: ((1, count), "i32"), LENGTH: ((), "i32"), LOGITS: ((vocabulary,), "f32")}
         fits = {name: (slot.shape, slot.dtype) for name, slot in slots.items()} == expected
-        fits = fits and vocabulary > 0 and (count == 1 if program is saved.program else count > 1)
+        fits = fits and vocabulary > 0 and (count == 1 if is_first else count > 1)
         _require(fits and saved.host.results == LOGITS, f"{program.name!r} is no program of a generator")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import os
 import threading
 from collections.abc import Sequence
@@ -28,11 +29,12 @@ class Export:
 
     Attributes:
         where: The kind of export: "web".
-        files: Programs saved with `target="webgpu-default"`: functions, and at most one training.
+        files: Programs saved with `target="webgpu-default"`: functions, generators, and at most one training.
         folder: The folder to write.
         example: An `.npz` file with arrays for inputs, by name, or none.
         weights: How the folder stores the functions' parameters; see `Inference.save`.
-        labels: The names of the classes, separated by commas, or none.
+        labels: The names of the classes, or the texts of a generator's tokens: separated by commas, or a `.json` file
+            with a list of them; or none.
         json: Whether to print JSON.
     """
 
@@ -55,12 +57,26 @@ class Export:
         if len(paths) < len(self.files):
             raise OptionError(f"export: two of these files have the same name: {', '.join(self.files)}")
         example = None if self.example is None else named_arrays(self.example)
-        labels = None if self.labels is None else self.labels.split(",")
-        export_files(self.folder, paths, example, self.weights, labels)
+        export_files(self.folder, paths, example, self.weights, _labels(self.labels))
         if self.json:
             print_json(console, {"folder": self.folder, "programs": sorted(paths)})
         else:
             console.print(plain(f"{self.folder} is written: `tg serve {self.folder}` serves it"), soft_wrap=True)
+
+
+def _labels(given: str | None) -> Any:
+    """Returns the names on the command line, or those of a file.
+
+    Raises:
+        OptionError: The file holds no JSON.
+        OSError: It can't be read.
+    """
+    if given is None or not given.endswith(".json"):
+        return None if given is None else given.split(",")
+    try:
+        return json.loads(Path(given).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise OptionError(f"export: {given} holds no JSON: {error}") from None
 
 
 @dataclass(frozen=True)

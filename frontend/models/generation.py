@@ -82,9 +82,7 @@ class LanguageModel(Pretrained):
         logits = self._logits(self._features(input_ids, None, cache.positions(count), key, cache))
         return logits, cache.advanced(count)
 
-    def empty_cache(
-        self, capacity: int, batch: int = 1, starts: Sequence[int] | None = None
-    ) -> tg.nn.KeyValueCache:
+    def empty_cache(self, capacity: int, batch: int = 1, starts: Sequence[int] | None = None) -> tg.nn.KeyValueCache:
         """Returns an empty cache for the model; see `tg.nn.KeyValueCache`.
 
         Args:
@@ -253,4 +251,3 @@ def _rows(prompt: Any) -> list[np.ndarray]:
         hint = "; a tokenizer makes them of text" if any(isinstance(part, str) for part in [prompt, *prompt]) else ""
         raise ShapeError(f"{user_line()}: generate: a prompt is a row of one or more integers, got {prompt!r}{hint}")
     return [row.astype(np.int32) for row in rows]
-

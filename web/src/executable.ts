@@ -87,11 +87,12 @@ export class Executable {
    *
    * @param inputs A value for each input.
    * @param scalars The value of each scalar, by name.
-   * @returns The outputs by name.
+   * @param isRead Whether its outputs will be read; they are not transferred otherwise.
+   * @returns The outputs by name; none if they aren't read.
    * @throws {InputError} An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
    * @throws {DeviceError} The device is lost, or has reported an error.
    */
-  step(inputs: Inputs, scalars: ReadonlyMap<string, number>): Map<string, Value> {
+  step(inputs: Inputs, scalars: ReadonlyMap<string, number>, isRead = true): Map<string, Value> {
     const { gpu } = this.device;
     const writes = [...this.#checkedInputs(inputs), ...this.#checkedScalars(scalars)];
     this.device.check();
@@ -100,7 +101,7 @@ export class Executable {
     if (this.#inputBuffer) gpu.queue.writeBuffer(this.#inputBuffer, 0, this.#host);
     const encoder = gpu.createCommandEncoder();
     this.#encode(encoder);
-    const outputs = this.#outputs.encode(encoder, this.buffers);
+    const outputs = isRead ? this.#outputs.encode(encoder, this.buffers) : new Map<string, Value>();
     gpu.queue.submit([encoder.finish()]);
     return outputs;
   }

@@ -2,12 +2,10 @@
 
 import { type Device, type LoadOptions, onDevice, optionsOf } from "./device.js";
 import { type HostTensor, type InputType, type Inputs } from "./dtypes.js";
-import { ProgramError } from "./errors.js";
 import { Executable } from "./executable.js";
-import { slotsOf } from "./program.js";
 import { type Tree, type Value, fill } from "./results.js";
-import { type Saved, type State, readSaved } from "./saved.js";
-import { type FetchOptions, type Source, bytesOf } from "./source.js";
+import { savedIn } from "./saved.js";
+import { type FetchOptions, type Source } from "./source.js";
 
 /**
  * A function with its parameters, for the shapes that it was saved with.
@@ -39,7 +37,7 @@ export class Inference<Results extends Tree<Value> = Value<HostTensor>, Names ex
     options?: Device | LoadOptions,
   ): Promise<Inference<Results, Names>> {
     const given = optionsOf(options);
-    const [{ program, host }, state] = await functionIn(source, given);
+    const [{ program, host }, state] = await savedIn(source, given, "function");
     return onDevice(given, async (where, owned) => {
       const executable = await Executable.load(program, where);
       executable.write(state);
@@ -53,7 +51,7 @@ export class Inference<Results extends Tree<Value> = Value<HostTensor>, Names ex
     training: Executable,
     options: FetchOptions,
   ): Promise<Inference<Results, Names>> {
-    const [{ program, host }] = await functionIn(source, options);
+    const [{ program, host }] = await savedIn(source, options, "function");
     return onDevice({ ...options, device: training.device }, async (where) => {
       return new Inference<Results, Names>(host.results, await Executable.load(program, where, training), null);
     });
@@ -97,14 +95,4 @@ export function described<Names extends string>(
   const given = [...executable.inputs].filter(([name]) => !made.has(name));
   const types = given.map(([name, { shape, dtype }]) => [name, { shape, dtype }]);
   return Object.fromEntries(types) as Record<Names, InputType>;
-}
-
-async function functionIn(source: Source, options: FetchOptions): Promise<[Saved, State]> {
-  const [bytes, name] = await bytesOf(source, options);
-  const [saved, state] = readSaved(bytes, name);
-  if (saved.host.kind !== "function") throw new ProgramError(`${name} holds a training: load it with Training.load`);
-  const [scalar] = slotsOf(saved.program, "scalar").keys();
-  if (scalar !== undefined)
-    throw new ProgramError(`${name} holds a function with scalar '${scalar}', which has no value`);
-  return [saved, state];
 }

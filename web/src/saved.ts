@@ -8,18 +8,25 @@ import { FORMAT_VERSION, type Program, readProgram, slotsOf } from "./program.js
 import { fill } from "./results.js";
 import { type FileDType, type FileTensor, readSafetensors, writeSafetensors } from "./safetensors.js";
 import { finite, list, mapping, oneOf, parsedJson, type Read, record, require, text, whole } from "./schema.js";
+import { type FetchOptions, type Source, bytesOf } from "./source.js";
 import { unpacked } from "./weights.js";
 
 const FORMAT = "tensorgrad-program";
-/** The name of the program for all micro-batches but the last, and the prefix of its constants' names. */
+/** The name of the second program, and the prefix of its constants' names. */
 const OTHERS = "accumulate";
+/** What a kind of file is, and the class that loads it. */
+const LOADING = {
+  function: "function: load it with Inference",
+  step: "training: load it with Training",
+  generator: "generator: load it with TextGenerator",
+};
 /** The formula of a call's random key; calls count from 1, and each micro-batch is a call. */
 export const STEP_KEY = "fold_in(key(seed), call)";
 /** Returns a dtype's name in files: the same in capitals. */
 const fileDType = (dtype: DType): FileDType => dtype.toUpperCase() as FileDType;
 
 const hostOf = record({
-  kind: oneOf(["function", "step"]),
+  kind: oneOf(["function", "step", "generator"]),
   results: (value: unknown) => value,
   made: mapping(text),
   key: list(whole, 2),
@@ -37,7 +44,7 @@ export interface Host extends Omit<Read<typeof hostOf>, "key"> {
 /** The device bytes of parameters and state, by name. */
 export type State = ReadonlyMap<string, Uint8Array<ArrayBuffer>>;
 
-/** The contents of a file except its state; `others` runs the micro-batches before the last. */
+/** The contents of a file except its state; `others` runs the micro-batches before the last, or reads several tokens. */
 export interface Saved {
   readonly program: Program;
   readonly others: Program | null;
@@ -67,11 +74,27 @@ export function readSaved(bytes: Uint8Array<ArrayBuffer>, source: string): [Save
     const [high, low] = read.key as [number, number];
     const saved = { program, others, host: { ...read, key: [high, low] as const }, metadata };
     validate(saved);
-    return [saved, stateIn(program, tensors)];
+    return [saved, stateIn(program, tensors, read.kind === "generator")];
   } catch (error) {
     if (!(error instanceof ProgramError) && !(error instanceof RangeError)) throw error;
     throw new ProgramError(`${source} holds a malformed program: ${messageOf(error)}`);
   }
+}
+
+/** Reads a file that has to hold a function, a training's step or a generator. @throws {ProgramError} It doesn't. */
+export async function savedIn(
+  source: Source,
+  options: FetchOptions,
+  kind: keyof typeof LOADING,
+): Promise<[Saved, State]> {
+  const [bytes, name] = await bytesOf(source, options);
+  const read = readSaved(bytes, name);
+  const own = read[0].host.kind as keyof typeof LOADING;
+  require(own === kind, `${name} holds a ${LOADING[own]}.load`);
+  if (kind === "step") return read;
+  const [scalar] = slotsOf(read[0].program, "scalar").keys();
+  require(scalar === undefined, `${name} holds a ${kind} with scalar '${scalar}', which has no value`);
+  return read;
 }
 
 /** Serializes programs, host-side part and state to a file's bytes. */
@@ -111,10 +134,12 @@ function deviceBytesOf(slot: TensorSlot, bytes: Uint8Array<ArrayBuffer>): Uint8A
   return padded;
 }
 
-function stateIn(program: Program, tensors: ReadonlyMap<string, FileTensor>): State {
+/** Returns parameters and state; those of a generator's state that a file lacks start at zero. */
+function stateIn(program: Program, tensors: ReadonlyMap<string, FileTensor>, isGenerator: boolean): State {
   const state = new Map<string, Uint8Array<ArrayBuffer>>();
   for (const [name, slot] of slotsOf(program, ...PERSISTENT_ROLES)) {
     const stored = tensors.get(`${slot.role}/${name}`);
+    if (!stored && isGenerator && slot.role === "state") continue;
     require(stored !== undefined, `there are no values of ${name}`);
     const scale = tensors.get(`scale/${name}`);
     const found = slot.dtype === "f32" ? unpacked(stored, scale, `${slot.role} '${name}'`) : stored;
@@ -127,9 +152,10 @@ function stateIn(program: Program, tensors: ReadonlyMap<string, FileTensor>): St
 }
 
 function validate({ program, others, host }: Saved): void {
-  const { accumulate, accumulated, key, made, results } = host;
+  const { accumulate, accumulated, key, kind, made, results } = host;
   require(accumulated < accumulate, `${accumulated} of ${accumulate} micro-batches have run`);
-  require(accumulate > 1 === (others !== null), "a second program is for steps of micro-batches");
+  const isRight = kind === "generator" || accumulate > 1 === (others !== null);
+  require(isRight, "a second program is for steps of micro-batches");
   require(key.every((word) => word < 2 ** 32), `key must be two words, got [${key}]`);
   const inputs = slotsOf(program, "input");
   for (const [name, how] of made) {

@@ -8,9 +8,9 @@ import { Inference, described } from "./inference.js";
 import { foldIn } from "./keys.js";
 import { slotBytes } from "./plan.js";
 import { type Readings, type Tree, type Value, fill, read } from "./results.js";
-import { type Host, type Saved, type State, readSaved, valueOf, writeSaved } from "./saved.js";
+import { type Host, type Saved, savedIn, valueOf, writeSaved } from "./saved.js";
 import { Scalars } from "./scalars.js";
-import { type FetchOptions, type Source, bytesOf } from "./source.js";
+import { type FetchOptions, type Source } from "./source.js";
 
 /** The names of a training's position that formulas can use. */
 const PLACE = ["step", "micro_step"];
@@ -62,7 +62,7 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
     options?: Device | LoadOptions,
   ): Promise<Training<Results, Names>> {
     const given = optionsOf(options);
-    const [saved, state] = await trainingIn(source, given);
+    const [saved, state] = await savedIn(source, given, "step");
     return onDevice(given, async (where, owned) => {
       const executable = await Executable.load(saved.program, where);
       try {
@@ -238,7 +238,7 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
    * @throws {DOMException} The signal of `options` canceled it.
    */
   async restore(source: Source, options: FetchOptions = {}): Promise<void> {
-    const [{ program, host }, state] = await trainingIn(source, options);
+    const [{ program, host }, state] = await savedIn(source, options, "step");
     const own = layoutOf(this.#saved.program, this.#host);
     if (layoutOf(program, host) !== own)
       throw new ProgramError("the file is of another training: parameters, state or settings differ");
@@ -253,13 +253,6 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
     this.executable.destroy();
     this.owned?.destroy();
   }
-}
-
-async function trainingIn(source: Source, options: FetchOptions): Promise<[Saved, State]> {
-  const [bytes, name] = await bytesOf(source, options);
-  const [saved, state] = readSaved(bytes, name);
-  if (saved.host.kind !== "step") throw new ProgramError(`${name} holds a function: load it with Inference.load`);
-  return [saved, state];
 }
 
 /** Returns a description that is equal for trainings that can resume from each other's files. */

@@ -4,6 +4,7 @@ import {
   Device,
   Inference,
   NoAdapterError,
+  TextGenerator,
   Training,
   download,
   read,
@@ -191,6 +192,61 @@ function showFunction(name, called, example) {
   });
 }
 
+/** Returns the tokens of a text: numbers, or by the vocabulary the longest that fits at each place. */
+function tokensOf(text) {
+  if (!folder.labels)
+    return text
+      .split(/[\s,]+/)
+      .filter(Boolean)
+      .map(Number);
+  const numbers = new Map(folder.labels.map((label, token) => [label, token]));
+  const longest = Math.max(...folder.labels.map((label) => label.length));
+  const tokens = [];
+  for (let place = 0; place < text.length;) {
+    let end = Math.min(text.length, place + longest);
+    while (end > place && !numbers.has(text.slice(place, end))) end--;
+    if (end === place) throw new Error(`the vocabulary has nothing for "${text.slice(place, place + 10)}"`);
+    tokens.push(numbers.get(text.slice(place, end)));
+    place = end;
+  }
+  return tokens;
+}
+
+/** Adds a labeled field to a form. */
+function field(form, label, tag, properties) {
+  const line = add(add(form, "p"), "label", `${label} `);
+  return Object.assign(line.appendChild(document.createElement(tag)), properties);
+}
+
+function showGenerator(name, generator) {
+  const section = add(element("functions"), "section");
+  add(section, "h2", name);
+  const words = folder.labels?.length === generator.vocabulary;
+  const start = words ? folder.labels[0] : "0";
+  const prompt = field(section, words ? "Text" : "Tokens", "textarea", { id: `prompt-${name}`, rows: 3, value: start });
+  const most = Math.min(64, generator.capacity - 1);
+  const count = field(section, "New tokens", "input", { type: "number", min: 1, max: generator.capacity, value: most });
+  const number = { type: "number", min: 0, step: "any" };
+  const temperature = field(section, "Temperature", "input", { ...number, value: 0 });
+  const seed = field(section, "Seed", "input", { type: "number", value: 0 });
+  const button = add(section, "button", "Generate");
+  button.id = `generate-${name}`;
+  const shown = add(section, "pre");
+  shown.id = `text-${name}`;
+  onClick(button.id, async () => {
+    const [maxNewTokens, heat, start] = [count, temperature, seed].map(({ value }) => Number(value));
+    const stream = generator.stream(tokensOf(prompt.value), { maxNewTokens, temperature: heat, seed: start });
+    shown.textContent = prompt.value;
+    let tokens = 0;
+    const begin = performance.now();
+    for await (const token of stream) {
+      shown.textContent += words ? folder.labels[token] : ` ${token}`;
+      tokens++;
+    }
+    say(`${tokens} tokens in ${short((performance.now() - begin) / 1000)} seconds.`);
+  });
+}
+
 /** Shows what Python computed for the example, where the page can't compute. */
 function showRecorded() {
   const recorded = Object.entries(folder.recorded ?? {});
@@ -230,6 +286,8 @@ try {
     const loading = training ? training.attach(file, { onProgress }) : Inference.load(file, { device, onProgress });
     showFunction(name, await loading, example);
   }
+  for (const [name, file] of Object.entries(folder.generators))
+    showGenerator(name, await TextGenerator.load(file, { device, onProgress }));
   const what = example ? "an example" : "invented numbers: export with an example to train on it";
   say(`Ready, with ${what}.`);
 } catch (error) {

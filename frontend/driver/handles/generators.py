@@ -1,4 +1,4 @@
-"""Files that generate text without the compiler: programs for a token and for parts of a prompt, which share a cache."""
+"""Files that generate text without the compiler: programs for a token, and for parts of a prompt, with one cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.driver.compiling.lowering import Observers, lower
 from tensorgrad.driver.compiling.recipe import UNDECIDED, Recipe
 from tensorgrad.driver.compiling.running import Phases
-from tensorgrad.errors import OptionError, ParameterError, ShapeError
+from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.nn.cache import KeyValueCache
 from tensorgrad.nn.checks import positive
 from tensorgrad.nn.module import Module, inference

@@ -36,7 +36,7 @@ def load(
     on_device_lost: OnDeviceLost = "raise",
     snapshot_every: int = SNAPSHOT_EVERY,
 ) -> Loaded:
-    """Loads a file of `Inference.save`, `Training.save` or `tg.save_generator`, with its parameters; no compiler is needed.
+    """Loads a file of `Inference.save`, `Training.save` or `tg.save_generator`; no compiler is needed.
 
     Files are not trusted: nothing in them runs on the host, all of it is validated, and the device is abandoned if it
     does not answer in time. Native code can do anything, so a program that contains it runs only with an explicit

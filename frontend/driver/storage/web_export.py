@@ -19,7 +19,7 @@ from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.errors import ProgramError
 from tensorgrad.runtime.files import write_safetensors
 from tensorgrad.runtime.program import HOST_DTYPES, Program, ProgramRole
-from tensorgrad.runtime.saved import STEP, Saved
+from tensorgrad.runtime.saved import GENERATOR, STEP, Saved
 from tensorgrad.runtime.sharing import persistent_in
 from tensorgrad.runtime.target import WEBGPU_DEFAULT
 from tensorgrad.runtime.weights import F32
@@ -92,10 +92,11 @@ def export_files(
 
     Args:
         folder: The directory.
-        paths: The files by program name: functions, and at most one training.
+        paths: The files by program name: functions, generators, and at most one training.
         example: An array for each input, or for some.
         weights: How the directory stores the functions' parameters; see `Inference.save`.
-        labels: The names of the classes: of the entries of functions' results along their last axis.
+        labels: The names of the classes: of the entries of functions' results along their last axis. For a generator
+            the texts of its tokens.
         functions: What computes functions here, by name. Their results for the example are recorded, for browsers that
             can't compute them.
 
@@ -127,6 +128,7 @@ def export_files(
     names = None if labels is None else _checked_labels(labels, [saved[name] for name in saved if name != training])
     arrays = None if example is None else _checked_example(example, saved, training)
     recorded = {name: _recorded(call, saved[name].program, arrays or {}) for name, call in functions.items()}
+    generators = [name for name, entry in saved.items() if entry.host is not None and entry.host.kind == GENERATOR]
     into = Path(folder)
     into.mkdir(parents=True, exist_ok=True)
     for name, path in paths.items():
@@ -137,7 +139,8 @@ def export_files(
     manifest = {
         "name": saved[training or next(iter(saved))].program.name,
         "training": training and f"{training}.tg",
-        "functions": {name: f"{name}.tg" for name in saved if name != training},
+        "functions": {name: f"{name}.tg" for name in saved if name not in (training, *generators)},
+        "generators": {name: f"{name}.tg" for name in generators},
         "example": None if arrays is None else EXAMPLE,
         "labels": names,
         "recorded": {name: results for name, results in recorded.items() if results is not None},
