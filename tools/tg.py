@@ -82,7 +82,9 @@ def _export(parser: Parser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="saved programs; at most one is a training")
     parser.add_argument("folder", metavar="FOLDER", help="where to")
     parser.add_argument("--example", metavar="NPZ", help="arrays for inputs, by name, that the page runs on")
-    parser.add_argument("--labels", metavar="NAMES", help="the classes' names, separated by commas")
+    parser.add_argument(
+        "--labels", metavar="NAMES", help="the classes' names, separated by commas, or a JSON file with a list of them"
+    )
     parser.add_argument(
         "--weights", choices=["f32", "f16", "int8"], default="f32", help="how parameters are stored (default: f32)"
     )

@@ -110,5 +110,5 @@ def test_entries_resolve_and_differ_by_training(project: Path) -> None:
     """
     command = [str(node), "--input-type=module", "--eval", script]
     whole, inference = json.loads(subprocess.run(command, cwd=project, capture_output=True, check=True).stdout)
-    assert set(whole) - set(inference) == {"Training", "download", "store", "stored"}
+    assert set(whole) - set(inference) == {"TextGenerator", "Training", "download", "store", "stored"}
     assert set(inference) < set(whole)

@@ -45,7 +45,8 @@ def test_the_javascript_runs(tmp_path: Path, browser: Browser) -> None:
         serving.shutdown()
     assert said[0].startswith("21 0.")
     assert re.match(r"0\.\d+ \[32, 2\] Float32Array\(64\)", said[1])
-    assert said[2] == "ProgramError: nothing.tg can't be loaded: 404 File not found"
+    assert said[2:4] == ["to be or not to be that is the question", "true"]
+    assert said[4] == "ProgramError: nothing.tg can't be loaded: 404 File not found"
 
 
 def test_the_package_page_runs(tmp_path: Path, browser: Browser) -> None:
