@@ -305,7 +305,7 @@ def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "thing"}, "kind: expected function or step, got 'thing'"),
+        ({"kind": "thing"}, "kind: expected function, step or generator, got 'thing'"),
         ({"step_count": -1}, "step_count: expected a number from 0, got -1"),
         ({"accumulate": 4}, "micro-batches need a second program"),
         ({"accumulated": 1}, "1 of 1 micro-batches have run"),
