@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import browser_module
+import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
 import tensorgrad as tg
+from tensorgrad.runtime.sampling import Sampler
 from tensorgrad.tools.exporting import server
 from tensorgrad.tools.tg import main
 
@@ -21,6 +25,8 @@ Evaluate: TypeAlias = Callable[..., Any]
 Site: TypeAlias = tuple[Path, str]
 PROMPTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 3, 4, 5, 7], [9]]
 LETTERS = [*"abcdefghijklmnopqrstuvwxyz ", "th"]
+NAMES = {"top_k": "topK", "top_p": "topP"}
+WEB = Path(__file__).resolve().parents[2] / "web"
 GENERATOR = "const g = await T.TextGenerator.load('/model.tg');"
 
 
@@ -45,8 +51,7 @@ def test_tokens_are_those_of_python(site: Site, evaluate: Evaluate) -> None:
         {"temperature": 0.7, "top_k": 20, "seed": 2**40 + 7},
         {"temperature": 1, "top_p": 0.9, "seed": -3},
     ]
-    names = {"top_k": "topK", "top_p": "topP"}
-    given = [{names.get(name, name): value for name, value in case.items()} for case in cases]
+    given = [{NAMES.get(name, name): value for name, value in case.items()} for case in cases]
     script = """
       const texts = [];
       for (const prompt of given.prompts)
@@ -83,6 +88,29 @@ def test_what_is_shared_is_not_read_again_and_nothing_is_allocated(site: Site, e
     # The last token of a prompt is read again for its logits; the fifteen before the two new ones lack one alone.
     assert [again[0], longer[0], back[0]] == [6, 3 + 5, 6]
     assert again[1] == longer[1] == back[1] == 0
+
+
+def test_draws_are_those_of_python(tmp_path: Path) -> None:
+    """The sampler alone, on logits among which many are equal."""
+    logits = np.random.default_rng(0).normal(size=(100, 40)).round(1).astype(np.float32)
+    cases: list[dict[str, Any]] = [{}, {"top_k": 5}, {"top_k": 100}, {"top_p": 0.7}, {"top_k": 7, "top_p": 0.5}]
+    given = [{NAMES.get(name, name): value for name, value in case.items()} for case in cases]
+    node, _ = browser_module.node_and_packages()
+    bundler = WEB / "node_modules" / "esbuild" / "bin" / "esbuild"
+    bundling = [str(node), str(bundler), str(WEB / "src" / "sampling.ts"), "--bundle", "--format=esm"]
+    subprocess.run([*bundling, f"--outfile={tmp_path / 'sampling.mjs'}", "--log-level=warning"], check=True)
+    script = f"""
+      import {{ sampler }} from "./sampling.mjs";
+      const drawn = {json.dumps(given)}.map((options) => {{
+        const draw = sampler({{ temperature: 0.8, seed: -5, ...options }});
+        return {json.dumps(logits.tolist())}.map((row) => draw(Float32Array.from(row)));
+      }});
+      console.log(JSON.stringify(drawn));"""
+    (tmp_path / "draw.mjs").write_text(script, encoding="utf-8")
+    said = subprocess.run([str(node), str(tmp_path / "draw.mjs")], capture_output=True, check=True).stdout
+    for case, drawn in zip(cases, json.loads(said), strict=True):
+        draw = Sampler(0.8, case.get("top_k"), case.get("top_p"), -5)
+        assert drawn == [int(draw(row[None])[0]) for row in logits]
 
 
 def test_mistakes_change_nothing(site: Site, evaluate: Evaluate) -> None:

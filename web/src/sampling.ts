@@ -39,20 +39,29 @@ export function sampler({ temperature = 0, topK, topP, seed = 0 }: SamplingOptio
   return (logits) => {
     if (!temperature) return likeliest(logits);
     const place = foldIn(foldIn(key, step++), 0)[0] / WORDS;
-    const scaled = Float64Array.from(logits, (logit) => logit / temperature);
-    const order = Uint32Array.from(scaled.keys());
-    if (topK !== undefined || topP !== undefined)
-      order.sort((one, other) => (scaled[other] as number) - (scaled[one] as number) || one - other);
-    const largest = scaled[likeliest(scaled)] as number;
+    const scaled = new Float64Array(logits.length);
+    for (let token = 0; token < scaled.length; token++) scaled[token] = (logits[token] as number) / temperature;
+    const isSorted = topK !== undefined || topP !== undefined;
+    const ranked = isSorted ? scaled.slice().sort().reverse() : scaled;
+    const largest = ranked[isSorted ? 0 : likeliest(scaled)] as number;
+    const sums = new Float64Array(Math.min(topK ?? Infinity, ranked.length));
     let sum = 0;
-    const sums = Float64Array.from(order.subarray(0, topK), (token) => {
-      return (sum += Math.exp((scaled[token] as number) - largest));
-    });
-    let last = sums.length - 1;
-    if (topP !== undefined) last = first(sums, (partial) => partial >= topP * sum, last);
+    for (let rank = 0; rank < sums.length; rank++) sums[rank] = sum += Math.exp((ranked[rank] as number) - largest);
+    const last =
+      topP === undefined ? sums.length - 1 : first(sums, (partial) => partial >= topP * sum, sums.length - 1);
     const end = sums[last] as number;
-    return order[first(sums, (partial) => partial > place * end, last)] as number;
+    const drawn = first(sums, (partial) => partial > place * end, last);
+    return isSorted ? tokenOf(drawn, ranked, scaled) : drawn;
   };
+}
+
+/** Returns the token of a rank, for logits in their order and by token; numbers alone sort faster than their indices. */
+function tokenOf(rank: number, ranked: Float64Array, logits: Float64Array): number {
+  const logit = ranked[rank] as number;
+  let token = logits.indexOf(logit);
+  for (let equal = rank - ranked.indexOf(logit); equal > 0 && token >= 0; equal--)
+    token = logits.indexOf(logit, token + 1);
+  return Math.max(token, 0); // what is not a number equals nothing
 }
 
 function likeliest(logits: Float32Array | Float64Array): number {
