@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from tensorgrad.runtime.errors import CompilerError
 from tensorgrad.tools.pass_pipeline import FunctionPass
 
 
@@ -53,6 +54,35 @@ class Dumps:
         """Prints the module after a pass that failed."""
         if self.failed:
             _print_dump("After", pass_, self.text(module), " Failed")
+
+
+@dataclass
+class Proofs:
+    """Proves what holds of kernels as they are emitted, and prints it to standard error.
+
+    Attributes:
+        solver: Whether to ask z3 what affine reasoning leaves open, if it is installed.
+    """
+
+    solver: bool
+
+    def __call__(self, module: ModuleOp, after: ModulePass | None) -> None:
+        """Proves what holds of a module's kernels after the last pass that leaves any.
+
+        Raises:
+            CompilerError: A property doesn't hold; names the kernel, the access and an example.
+        """
+        if after is not None and names_of(after)[1] != "convert-to-llvm":
+            return
+        from tensorgrad.checks.proving.kernels import prove_module
+        from tensorgrad.checks.proving.report import report
+
+        proofs = prove_module(module, None if self.solver else False)
+        if proofs:
+            print(report(proofs), file=sys.stderr)
+        for proof in proofs:
+            for verdict in proof.refuted:
+                raise CompilerError(f"kernel {proof.kernel}: {verdict.property.value}: {verdict.reason}")
 
 
 def _among(names: frozenset[str] | None, pass_: ModulePass) -> bool:

@@ -34,7 +34,7 @@ from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradEr
 from tensorgrad.runtime.printable import printable
 from tensorgrad.tools.diagnostics import TrackingParser, check_diagnostics, expectations, line_of
 from tensorgrad.tools.extensions import Extension, load_extension
-from tensorgrad.tools.instruments import Dumps, Timing
+from tensorgrad.tools.instruments import Dumps, Proofs, Timing
 from tensorgrad.tools.pass_help import described_passes, upstream_names
 from tensorgrad.tools.pass_pipeline import named_passes, pipeline_text, read_pipeline
 from tensorgrad.tools.tg_opt_flags import HELP, add_arguments, loaded_files, take_passes, unrecognized, with_two_dashes
@@ -164,6 +164,7 @@ class TgOpt(xDSLOptMain):
         upstream = self.pipeline.callback
         numerics = _Numerics() if self.args.verify_numerics_each else None
         dumps, timing = self._dumps(), Timing()
+        proofs = Proofs(solver=not self.args.verify_numerics_each) if self.args.prove else None
         self._timing = timing if self.args.mlir_timing else None
 
         def between(before: ModulePass | None, module: ModuleOp, after: ModulePass | None) -> None:
@@ -175,6 +176,8 @@ class TgOpt(xDSLOptMain):
                     upstream(before, module, after)
                 if numerics is not None:
                     numerics(before, module)
+                if proofs is not None:
+                    proofs(module, after)
             except (DiagnosticException, VerifyException) as error:
                 if before is None:
                     raise

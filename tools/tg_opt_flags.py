@@ -28,6 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the module after every pass, on drawn values, and compare what it gives with what it gave before",
     )
+    add(
+        "--prove",
+        action="store_true",
+        help="prove of each kernel that accesses are in bounds and invocations don't collide; print what is not proved",
+    )
     add("--pass-pipeline", default="", metavar="PIPELINE", help="the passes, as in builtin.module(func.func(cse),fuse)")
     add("--dump-pass-pipeline", action="store_true", help="print the passes that run, with all options, to stderr")
     add("--print-diagnostics", action="store_true", help="print errors of verifiers and passes to stdout, and continue")
