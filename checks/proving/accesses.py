@@ -263,7 +263,7 @@ class Uniformity:
                 return not op.regions and self._all(op.operands)
 
     def _all(self, values: Sequence[SSAValue]) -> bool:
-        return all([self.of(value) for value in values])
+        return all(self.of(value) for value in values)
 
     def around(self, op: Operation) -> Iterator[tuple[Operation, SSAValue]]:
         """Yields the ops that decide whether an op is reached, or how often, by values that may not be uniform."""

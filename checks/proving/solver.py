@@ -98,7 +98,7 @@ class Question:
             case Quotient():
                 whole = self._integer(*atom.range)
                 rest = self._number(atom.dividend) - whole * atom.divisor
-                self._solver.add(0 <= rest, rest < atom.divisor)
+                self._solver.add(rest >= 0, rest < atom.divisor)
                 return whole
             case Remainder():
                 return self._number(atom.dividend) - self._term(Quotient(atom.dividend, atom.divisor)) * atom.divisor
