@@ -369,7 +369,7 @@ def _results(subject: Subject) -> Verdict:
         size = cast("MemRefType[Attribute]", buffer.type).element_count()
         name = f"binding {cast(BlockArgument, buffer).index}"
         try:
-            reached = _reached(subject, accesses)
+            reached = _reached(subject, accesses, size)
         except OpenError as error:
             result.unknown(f"{name}: {error}")
             continue
@@ -378,7 +378,7 @@ def _results(subject: Subject) -> Verdict:
     return result.verdict()
 
 
-def _reached(subject: Subject, accesses: Sequence[Access]) -> int:
+def _reached(subject: Subject, accesses: Sequence[Access], size: int) -> int:
     """Returns the number of elements that stores reach."""
     total = 0
     counted: list[Access] = []
@@ -391,12 +391,26 @@ def _reached(subject: Subject, accesses: Sequence[Access]) -> int:
         counted.append(access)
         facts = _wholly(subject, access)
         element = facts.simplified(subject.whole.number(_element(subject, access)))
+        low, high = facts.bounds(element)
+        if low < 0 or (high >= size and not _inside(subject, facts, element, size)):
+            raise OpenError(f"{described(access.op)} may be out of bounds")
         known = determined([element], facts)
         fixed = {v for v in variables_of(element) if isinstance(v, Variable) and len({*facts.bounds(of_atom(v))}) == 1}
         if not variables_of(element) <= known | fixed:
             raise OpenError(f"{described(access.op)} may store an element twice, at {element}")
         total += count(element, facts)
     return total
+
+
+def _inside(subject: Subject, facts: Facts, element: Linear, size: int) -> bool:
+    """Returns whether z3 shows that a position is less than a size."""
+    outside = [*facts.conditions, nonnegative(element.plus(number(-size)))]
+    if any(condition is False for condition in outside):
+        return True
+    if not subject.use_solver:
+        return False
+    question = solver.Question(outside)
+    return not question.is_open and question.answer is None
 
 
 def _wholly(subject: Subject, access: Access) -> Facts:

@@ -46,9 +46,7 @@ def kernels_of(case: Case, target: Target) -> ModuleOp:
 def kernels_of_workload(name: str, target: Target) -> ModuleOp:
     """Returns the kernels of the training step of a workload."""
     compilation = workload(name)("numpy")[0]._compilation
-    return lowered(
-        compilation.recipe.traced.clone(), passes_to_kernels(compilation.recipe, compilation.choice, target)
-    )
+    return lowered(compilation.recipe.traced.clone(), passes_to_kernels(compilation.recipe, compilation.choice, target))
 
 
 def fitting(cases: Sequence[Case], target: Target) -> list[Case]:
