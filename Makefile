@@ -65,7 +65,7 @@ lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
 unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly, mlir or web (PYTEST_ARGS='-k name')
 	$(PYTEST) -n $(JOBS) -m "not nightly and not mlir and not web" $(PYTEST_ARGS)
 
-proofs: $(TEST_READY) ## Prove the rules of passes that can be proved, by z3 and in processes of its own
+proofs: $(TEST_READY) ## Prove rules of passes and emitted kernels, by z3 and in processes of its own
 	$(PYTEST) -n $(JOBS) -m "not nightly" tests/proofs $(PYTEST_ARGS)
 
 test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what buf-to-upstream leaves of it
@@ -92,7 +92,7 @@ nightly: $(TEST_READY) $(TYPES_READY) web adapter ## Run what is too slow for ev
 	@sh tools/ensure_browser.sh
 	$(INSTALL) --editable '.[test,models]'
 	$(PYTEST) -n $(JOBS) -m nightly --hypothesis-profile=nightly $(if $(SLICE),--slice $(SLICE)) $(PYTEST_ARGS)
-	$(PYTEST) -n $(JOBS) -m nightly tests/proofs
+	$(PYTEST) -n $(JOBS) -m nightly tests/proofs $(if $(SLICE),--slice $(SLICE))
 
 bench: $(VENV_READY) adapter ## Time training steps and kernels beside other libraries (WHAT=all, mlp, gpt, kernels, ...)
 	$(INSTALL) --editable '.[bench]'

@@ -15,6 +15,7 @@ from tensorgrad.checks.proving.terms import (
     Both,
     Choice,
     Condition,
+    Held,
     Least,
     Linear,
     Negated,
@@ -136,6 +137,8 @@ def _atom(atom: Atom, numbers: Mapping[Variable, Numbers]) -> Numbers:
         case Choice():
             truth = _truth(atom.condition, numbers)
             return np.where(truth, _number(atom.then, numbers), _number(atom.other, numbers))
+        case Held():
+            return np.take(np.asarray(atom.table, np.int64), _number(atom.place, numbers), mode="clip")
         case Product():
             return _number(atom.first, numbers) * _number(atom.second, numbers)
         case _:

@@ -11,6 +11,7 @@ from tensorgrad.checks.proving.terms import (
     Both,
     Choice,
     Condition,
+    Held,
     Least,
     Linear,
     Negated,
@@ -294,6 +295,8 @@ def _atom_rebuilt(atom: Atom, facts: Facts, renaming: Renaming | None, memo: dic
         case Choice():
             condition = facts.decided(atom.condition) if renaming is None else renaming.condition(atom.condition)
             return choice(condition, again(atom.then), again(atom.other), facts)
+        case Held():
+            return held(again(atom.place), atom.table, facts)
         case Product():
             return product(again(atom.first), again(atom.second))
         case _:
@@ -429,6 +432,14 @@ def product(first: Linear, second: Linear) -> Linear:
     if first.number is not None:
         return second.times(first.number)
     return first.times(second.number) if second.number is not None else of_atom(Product(first, second))
+
+
+def held(place: Linear, table: tuple[int, ...], facts: Facts = NOTHING) -> Linear:
+    """Returns the constant that a table holds at a place, which is inside of it."""
+    low, high = facts.bounds(place)
+    some = table[max(low, 0) : high + 1] or table
+    range_ = min(some), max(some)
+    return number(some[0]) if range_[0] == range_[1] else of_atom(Held(place, table, range_))
 
 
 def recombined(value: Linear) -> Linear:

@@ -15,7 +15,7 @@ from tensorgrad.checks.proving.accesses import WRITES, Accesses, Uniformity
 from tensorgrad.checks.proving.facts import Renaming
 from tensorgrad.checks.proving.properties import Instances, Property, Status, Subject, Verdict, verdicts
 from tensorgrad.checks.proving.symbols import Symbols
-from tensorgrad.checks.proving.terms import Condition, Linear, Range, Variable, nonnegative, number, of_atom
+from tensorgrad.checks.proving.terms import Condition, Linear, Variable, nonnegative, number, of_atom
 from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import DispatchOp, ViewOp
 from tensorgrad.dialects.buf_control import RowOp
@@ -79,12 +79,12 @@ def prove_module(module: ModuleOp, use_solver: bool | None = None) -> list[Prove
 
 
 def _proved(
-    kernel: wgsl.KernelOp | cpu.KernelOp, dispatch: DispatchOp, contents: dict[int, Range], asks: bool
+    kernel: wgsl.KernelOp | cpu.KernelOp, dispatch: DispatchOp, contents: dict[int, tuple[int, ...]], asks: bool
 ) -> Proved:
     block = kernel.body.block
     stored = {op.operands[1] for op in kernel.walk() if isinstance(op, WRITES)}
     constant = frozenset(argument for argument in block.args if argument not in stored)
-    known = {block.args[place]: range_ for place, range_ in contents.items()}
+    known = {block.args[place]: held for place, held in contents.items()}
     build = _of_shader if isinstance(kernel, wgsl.KernelOp) else _of_native
     subject = build(kernel, block, dispatch, known, constant, asks)  # pyright: ignore
     dialect = kernel.name.partition(".")[0]
@@ -95,7 +95,7 @@ def _of_shader(
     kernel: wgsl.KernelOp,
     block: Block,
     dispatch: DispatchOp,
-    contents: dict[SSAValue, Range],
+    contents: dict[SSAValue, tuple[int, ...]],
     constant: frozenset[SSAValue],
     asks: bool,
 ) -> Subject:
@@ -140,7 +140,7 @@ def _of_native(
     kernel: cpu.KernelOp,
     block: Block,
     dispatch: DispatchOp,
-    contents: dict[SSAValue, Range],
+    contents: dict[SSAValue, tuple[int, ...]],
     constant: frozenset[SSAValue],
     asks: bool,
 ) -> Subject:
@@ -158,14 +158,14 @@ def _of_native(
     return Subject(symbols, Accesses(symbols, block), Uniformity(constant), instances, (ordered,), asks)
 
 
-def _contents(dispatch: DispatchOp) -> dict[int, Range]:
-    """Returns the ranges of the integers in a dispatch's bindings whose contents are constant."""
-    result: dict[int, Range] = {}
+def _contents(dispatch: DispatchOp) -> dict[int, tuple[int, ...]]:
+    """Returns the integers in a dispatch's bindings whose contents are constant."""
+    result: dict[int, tuple[int, ...]] = {}
     for place, value in enumerate(dispatch.bindings):
         view = value.owner.base if isinstance(value.owner, RowOp) else value.owner
         if isinstance(view, ViewOp) and isinstance(value.type, MemRefType):
             held = read_slot(view.attributes).value
             if held is not None and isinstance(value.type.element_type, IntegerType):
                 array = dense_to_numpy(cast("DenseIntOrFPElementsAttr[IntegerType]", held)).reshape(-1)
-                result[place] = int(array.min()), int(array.max())
+                result[place] = tuple(array.tolist())
     return result

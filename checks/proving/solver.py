@@ -12,6 +12,7 @@ from tensorgrad.checks.proving.terms import (
     Both,
     Choice,
     Condition,
+    Held,
     Least,
     Linear,
     Negated,
@@ -113,6 +114,13 @@ class Question:
             case Choice():
                 truth = self._truth(atom.condition)
                 return self._z3.If(truth, self._number(atom.then), self._number(atom.other))
+            case Held():
+                term = self._integer(*atom.range)
+                place = self._number(atom.place)
+                inside = range(max(atom.place.range[0], 0), min(atom.place.range[1] + 1, len(atom.table)))
+                entries = [self._z3.And(place == index, term == atom.table[index]) for index in inside]
+                self._solver.add(self._z3.Or(*entries))
+                return term
             case Product():
                 return self._number(atom.first) * self._number(atom.second)
             case _:

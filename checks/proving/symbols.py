@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from tensorgrad.checks.proving.facts import (
     choice,
     greatest,
+    held,
     least,
     product,
     quotient,
@@ -59,7 +60,7 @@ class Symbols:
     Args:
         leaf: What a value is that doesn't follow from others.
         index_bits: The size of an index.
-        contents: The ranges of integers in buffers, as far as they are known.
+        contents: The integers in buffers that are constant.
         constant: The buffers that don't change while the kernel runs.
     """
 
@@ -67,7 +68,7 @@ class Symbols:
         self,
         leaf: Leaf,
         index_bits: int,
-        contents: Mapping[SSAValue, Range],
+        contents: Mapping[SSAValue, tuple[int, ...]],
         constant: frozenset[SSAValue],
     ):
         self._leaf = leaf
@@ -158,12 +159,12 @@ class Symbols:
             last = cast(Block, region.block).last_op
             assert last is not None
             values.append(self.value(last.operands[place]))
-        return choice(self.condition(op.cond), *values)
+        return choice(self.condition(op.cond), values[0], values[1])
 
     def _loaded(self, op: memref.LoadOp, range_: Range) -> Linear:
         known = self._contents.get(op.memref)
         if known is not None:
-            range_ = max(range_[0], known[0]), min(range_[1], known[1])
+            return held(self.value(op.indices[0]), known)
         below = op.attributes.get(BELOW)
         if isinstance(below, IntegerAttr):
             range_ = max(range_[0], 0), min(range_[1], below.value.data - 1)

@@ -225,6 +225,24 @@ class Choice(_Hashed):
 
 
 @dataclass(frozen=True)
+class Held(_Hashed):
+    """The constant that a table holds at a place."""
+
+    place: Linear
+    table: tuple[int, ...]
+    range: Range = field(compare=False)
+
+    def __post_init__(self) -> None:
+        self._keep(self.range, self.place, self.table)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"table[{self.place}]"
+
+
+@dataclass(frozen=True)
 class Product(_Hashed):
     """The product of two numbers that both vary."""
 
@@ -347,6 +365,8 @@ def parts_of(atom: Atom) -> tuple[Linear, ...]:
             return (atom.first, atom.second)
         case Wrapped():
             return (atom.number,)
+        case Held():
+            return (atom.place,)
         case Choice():
             return (atom.then, atom.other)
         case _:

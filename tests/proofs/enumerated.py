@@ -166,8 +166,7 @@ class Faults:
         other = self._block(op.false_region.block, active & ~condition) if op.false_region.blocks else []
         for result, first, second in itertools.zip_longest(op.results, then, other):
             if result is not None:
-                known = first is not None and second is not None
-                self._values[result] = np.where(condition, first, second) if known else None
+                self._values[result] = _merged(condition, first, second)
 
     def _for(self, op: scf.ForOp, active: Array) -> None:
         low, high, step = map(self._known, (op.lb, op.ub, op.step))
@@ -179,10 +178,7 @@ class Faults:
             self._values[counter] = low + number * step
             self._values.update(zip(carried, values, strict=True))
             after = self._block(op.body.block, runs)
-            values = [
-                np.where(runs, new, old) if new is not None and old is not None else None
-                for new, old in zip(after, values, strict=True)
-            ]
+            values = [_merged(runs, new, old) for new, old in zip(after, values, strict=True)]
         self._values.update(zip(op.results, values, strict=True))
 
     def _barrier(self, active: Array) -> None:
@@ -210,6 +206,10 @@ class Faults:
             phases = self._phase[self._group[active]]
             recorded = places[inside], lanes[inside], phases[inside], store
             self._accesses.setdefault(buffer, []).append(recorded)
+
+
+def _merged(condition: Array, first: Array | None, second: Array | None) -> Array | None:
+    return None if first is None or second is None else np.where(condition, first, second)
 
 
 def _split(number: Array, extents: tuple[int, int, int]) -> list[Array]:
