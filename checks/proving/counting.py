@@ -37,10 +37,6 @@ MOST = 1 << 22
 """The number of combinations of a group of variables that are enumerated."""
 
 
-class OpenError(Exception):
-    """The number can't be found; the message says why."""
-
-
 def count(address: Linear, facts: Facts) -> int:
     """Returns the number of combinations of an address's variables under which a store is executed.
 
@@ -49,13 +45,13 @@ def count(address: Linear, facts: Facts) -> int:
         facts: What holds at the store.
 
     Raises:
-        OpenError: It depends on data, or there are too many combinations.
+        ValueError: It depends on data, or there are too many combinations.
     """
     chosen = {variable for variable in variables_of(address) if isinstance(variable, Variable)}
     total = 1
     for group, conditions in _groups(chosen, facts.conditions):
         if any(isinstance(variable, Unknown) or variable.is_free for variable in group):
-            raise OpenError("whether it is stored depends on data")
+            raise ValueError("whether it is stored depends on data")
         known = [variable for variable in group if isinstance(variable, Variable)]
         total *= _combinations(known, [v for v in known if v in chosen], conditions)
     return total
@@ -83,7 +79,7 @@ def _combinations(variables: list[Variable], chosen: list[Variable], conditions:
         return short
     extents = [variable.range[1] - variable.range[0] + 1 for variable in variables]
     if prod(extents) > MOST:
-        raise OpenError(f"{prod(extents)} combinations are too many to count")
+        raise ValueError(f"{prod(extents)} combinations are too many to count")
     grids = np.meshgrid(
         *(np.arange(v.range[0], v.range[1] + 1, dtype=np.int64) for v in variables), indexing="ij", sparse=True
     )
@@ -142,14 +138,14 @@ def _atom(atom: Atom, numbers: Mapping[Variable, Numbers]) -> Numbers:
         case Product():
             return _number(atom.first, numbers) * _number(atom.second, numbers)
         case _:
-            raise OpenError(f"{atom} is no number")
+            raise ValueError(f"{atom} is no number")
 
 
 def _wrapped(atom: Wrapped, number: Numbers) -> Numbers:
     if atom.modulus < 1 << 62:
         return (number - atom.low) % atom.modulus + atom.low
     if number.min() < atom.low:
-        raise OpenError("an index of 64 bits wraps around")
+        raise ValueError("an index of 64 bits wraps around")
     return number
 
 
@@ -166,4 +162,4 @@ def _truth(condition: Condition, numbers: Mapping[Variable, Numbers]) -> Truths:
         case Negated():
             return ~_truth(condition.condition, numbers)
         case Unknown():
-            raise OpenError("whether it is stored depends on data")
+            raise ValueError("whether it is stored depends on data")

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tensorgrad.checks.proving import solver
 from tensorgrad.checks.proving.accesses import Access, Accesses, Meeting, Uniformity
-from tensorgrad.checks.proving.counting import OpenError, count
+from tensorgrad.checks.proving.counting import count
 from tensorgrad.checks.proving.facts import Facts, Renaming
 from tensorgrad.checks.proving.separate import determined
 from tensorgrad.checks.proving.symbols import Symbols
@@ -370,7 +370,7 @@ def _results(subject: Subject) -> Verdict:
         name = f"binding {cast(BlockArgument, buffer).index}"
         try:
             reached = _reached(subject, accesses, size)
-        except OpenError as error:
+        except ValueError as error:
             result.unknown(f"{name}: {error}")
             continue
         if reached != size:
@@ -387,17 +387,17 @@ def _reached(subject: Subject, accesses: Sequence[Access], size: int) -> int:
             continue
         for other in counted:
             if _overlap(subject, other, access):
-                raise OpenError(f"{described(access.op)} may store what {described(other.op)} stores")
+                raise ValueError(f"{described(access.op)} may store what {described(other.op)} stores")
         counted.append(access)
         facts = _wholly(subject, access)
         element = facts.simplified(subject.whole.number(_element(subject, access)))
         low, high = facts.bounds(element)
         if low < 0 or (high >= size and not _inside(subject, facts, element, size)):
-            raise OpenError(f"{described(access.op)} may be out of bounds")
+            raise ValueError(f"{described(access.op)} may be out of bounds")
         known = determined([element], facts)
         fixed = {v for v in variables_of(element) if isinstance(v, Variable) and len({*facts.bounds(of_atom(v))}) == 1}
         if not variables_of(element) <= known | fixed:
-            raise OpenError(f"{described(access.op)} may store an element twice, at {element}")
+            raise ValueError(f"{described(access.op)} may store an element twice, at {element}")
         total += count(element, facts)
     return total
 
