@@ -187,7 +187,7 @@ def _folded(op: convolution.ConvOp, products: View) -> KernelSpec:
 
 
 def _direct(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Returns a kernel that loops over batch, output channels and positions, and sums over channels and the window.
+    """Returns a kernel that loops over batch, groups, output channels and positions; it sums over channels and windows.
 
     If the left operand is dilated, positions are loops over phases and blocks, and a phase sums only over the elements
     of the window that meet no hole.
@@ -200,12 +200,14 @@ def _direct(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
     if not all(max(axis.taps) for axis in axes):
         return KernelSpec(op.shape, [], kind, lambda b, args: b.constant(0, kind), location=op.location)
     counts = [-(-extent // axis.count) for extent, axis in zip(op.shape[2:], axes, strict=True)]
-    grid = (*(axis.count for axis in axes), *op.shape[:2], *counts)
+    groups = int_value(op.properties, "groups")
+    grid = (*(axis.count for axis in axes), op.shape[0], groups, outputs // groups, *counts)
     reduced = (channels, *(max(axis.taps) for axis in axes))
     extents, n = (*grid, *reduced), len(axes)
     loops = affine.dims(len(extents))
-    phases, (image, output), blocks = loops[:n], loops[n : n + 2], loops[n + 2 : 2 * n + 2]
-    channel, *taps = loops[2 * n + 2 :]
+    phases, (image, group, member), blocks = loops[:n], loops[n : n + 3], loops[n + 3 : 2 * n + 3]
+    output = group * (outputs // groups) + member
+    channel, *taps = loops[2 * n + 3 :]
     places = [
         StridedPosition(_tabulated(phase, axis.start) + block * axis.advance + tap * axis.step, extent, extents)
         for axis, phase, block, tap, extent in zip(axes, phases, blocks, taps, shape_of(op.lhs)[2:], strict=True)
@@ -215,7 +217,6 @@ def _direct(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
         for axis, phase, tap in zip(axes, phases, taps, strict=True)
     ]
     uneven = [place for axis, place in zip(axes, window, strict=True) if min(axis.taps) < max(axis.taps)]
-    group = output // (outputs // int_value(op.properties, "groups"))
     lhs = [image, group * channels + channel, *(place.expression() for place in places)]
     rhs = [output, channel, *(place.expression() for place in window)]
 

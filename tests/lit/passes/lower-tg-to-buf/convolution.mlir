@@ -49,22 +49,24 @@ func.func @padded(%x: tensor<2x3x6xf32>, %w: tensor<4x3x3xf32>) -> tensor<2x4x3x
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
-// The holes of a dilated image are no operands: each phase of the positions reads half of the window. Outputs 3 to 5
-// read the second group of channels.
+// The holes of a dilated image are no operands: each phase of the positions reads half of the window. A group is
+// a loop: outputs 3 to 5 read the second group of channels.
 func.func @groups(%x: tensor<1x4x3xf32>, %w: tensor<6x2x2xf32>) -> tensor<1x6x4xf32> {
   %y = tg.conv %x, %w stride = [1] low = [0] high = [0] lhs_dilation = [2] rhs_dilation = [1] groups = 2 : tensor<1x4x3xf32>, tensor<6x2x2xf32>
   func.return %y : tensor<1x6x4xf32>
 }
 // CHECK-LABEL: func.func @groups(
 // CHECK-SAME: %x: memref<1x4x3xf32> {tg.name = "arg0", tg.role = "input"}, %w: memref<6x2x2xf32> {tg.name = "arg1", tg.role = "input"}, %y: memref<1x6x4xf32> {tg.name = "result0", tg.role = "output"}) {
-// CHECK-NEXT:   buf.kernel grid = [2, 6, 2] ins(%x, %w : memref<1x4x3xf32>, memref<6x2x2xf32>) outs(%y : memref<1x6x4xf32>) {
+// CHECK-NEXT:   buf.kernel grid = [2, 2, 3, 2] ins(%x, %w : memref<1x4x3xf32>, memref<6x2x2xf32>) outs(%y : memref<1x6x4xf32>) {
 // CHECK-NEXT:   ^bb0(%0: memref<1x4x3xf32>, %1: memref<6x2x2xf32>, %2: memref<1x6x4xf32>):
 // CHECK-NEXT:     %3 = memref.alloca() {buf.shape_only} : memref<2xi1>
-// CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (0, (((d1 floordiv 3) * 2) + d3), (d0 + d2))>, affine_map<(d0, d1, d2, d3) -> (d1, d3, d0)>, affine_map<(d0, d1, d2, d3) -> (d2)>, affine_map<(d0, d1, d2, d3) -> (0, d1, ((d2 * 2) + d0))>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%0, %1, %3 : memref<1x4x3xf32>, memref<6x2x2xf32>, memref<2xi1>) outs(%2 : memref<1x6x4xf32>) {
-// CHECK-NEXT:     ^bb0(%4: f32, %5: f32, %6: i1, %7: f32):
-// CHECK-NEXT:       %8 = arith.mulf %4, %5 : f32
-// CHECK-NEXT:       %9 = arith.addf %7, %8 : f32
-// CHECK-NEXT:       linalg.yield %9 : f32
+// CHECK-NEXT:     %4 = memref.alloca() {buf.shape_only} : memref<3xi1>
+// CHECK-NEXT:     %5 = memref.alloca() {buf.shape_only} : memref<2xi1>
+// CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4) -> (0, ((d1 * 2) + d4), (d0 + d3))>, affine_map<(d0, d1, d2, d3, d4) -> (((d1 * 3) + d2), d4, d0)>, affine_map<(d0, d1, d2, d3, d4) -> (d1)>, affine_map<(d0, d1, d2, d3, d4) -> (d2)>, affine_map<(d0, d1, d2, d3, d4) -> (d3)>, affine_map<(d0, d1, d2, d3, d4) -> (0, ((d1 * 3) + d2), ((d3 * 2) + d0))>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%0, %1, %3, %4, %5 : memref<1x4x3xf32>, memref<6x2x2xf32>, memref<2xi1>, memref<3xi1>, memref<2xi1>) outs(%2 : memref<1x6x4xf32>) {
+// CHECK-NEXT:     ^bb0(%6: f32, %7: f32, %8: i1, %9: i1, %10: i1, %11: f32):
+// CHECK-NEXT:       %12 = arith.mulf %6, %7 : f32
+// CHECK-NEXT:       %13 = arith.addf %11, %12 : f32
+// CHECK-NEXT:       linalg.yield %13 : f32
 // CHECK-NEXT:     }
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return
