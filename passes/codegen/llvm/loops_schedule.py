@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterator
 
 from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of, shape_of
 from tensorgrad.dialects.schedule import LoopsSchedule
+from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import NEAR_POINTS, TASK_WORK, CpuModel
@@ -95,13 +97,14 @@ def _is_along_rows(kernel: KernelOp) -> bool:
             if is_shape_only(buffer) or not m.results or not used_dims(m) - set(range(len(grid))):
                 continue
             points = math.prod(extents[loop] for loop in used_dims(m))
-            own += points * _moves_by_one(m, len(extents) - 1)
-            along_grid += points * _moves_by_one(m, len(grid) - 1)
+            own += points * _moves_by_one(buffer, m, len(extents) - 1)
+            along_grid += points * _moves_by_one(buffer, m, len(grid) - 1)
     return own > along_grid
 
 
-def _moves_by_one(m: AffineMap, loop: int) -> bool:
-    """Returns whether a loop's first step moves to the next element."""
+def _moves_by_one(buffer: SSAValue, m: AffineMap, loop: int) -> bool:
+    """Returns whether a loop's first step moves to the next element of a buffer."""
+    strides = affine.strides(shape_of(buffer))
     zeros = [0] * m.num_dims
     before, after = m.eval(zeros, ()), m.eval([int(i == loop) for i in range(m.num_dims)], ())
-    return before[:-1] == after[:-1] and after[-1] - before[-1] == 1
+    return sum(stride * (y - x) for stride, x, y in zip(strides, before, after, strict=True)) == 1
