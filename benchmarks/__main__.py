@@ -9,7 +9,8 @@ software adapter; `eager` compares an eager training step with the compiled one 
 compares a step of two processes with that of one; `attention` compares tiled native attention with composed attention;
 `calls` times calls of compiled functions by how parameters are passed and how many there are; `edits` times first
 losses after an edit of a program, with the caches of the run before; `imported` compares training steps of PyTorch
-modules that `tg.from_torch` imported with PyTorch's own.
+modules that `tg.from_torch` imported with PyTorch's own; `inference` compares calls of ResNet-18, MobileNetV3, ViT and
+U-Net, and of single convolutions, with PyTorch and ONNX Runtime (`pip install -e '.[bench,models,test]'`).
 `precision` compares steps on the CPU by precision, with PyTorch's autocast.
 `all` runs all of these.
 
@@ -66,6 +67,7 @@ OTHERS = (
     "calls",
     "edits",
     "imported",
+    "inference",
     "precision",
 )
 """The benchmarks other than training steps."""
@@ -156,6 +158,11 @@ def main(arguments: list[str] | None = None) -> None:
 
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
             imported.report_imported(device, options.rounds, options.seconds / 4, options.out)
+        elif what == "inference":
+            from benchmarks import inference
+
+            device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
+            inference.report_inference(device, options.rounds, options.seconds / 4, options.out)
         elif what == "precision":
             from benchmarks import precision
 

@@ -109,10 +109,10 @@ def measure(
     ]
 
 
-def report(workload: str, timings: list[Timing], base: str, out: Path | None) -> None:
+def report(workload: str, timings: list[Timing], base: str, out: Path | None, step: str = "a training step") -> None:
     """Prints a table with ratios to the contestant `base`, and the counts; writes everything as JSON to `out`."""
     by_name = {timing.name: timing for timing in timings}
-    table = Table(title=f"{workload}: a training step")
+    table = Table(title=f"{workload}: {step}")
     for column in ("", "first, s", "median, ms", "from-to, ms", "ratio", "first loss", "last loss", "losses differ by"):
         table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     for timing in timings:
