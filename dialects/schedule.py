@@ -284,6 +284,8 @@ class PackedSchedule(_Native):
         direct_rows: 1 if rows are read in place: they are elements of an operand with constant strides.
         direct_columns: 1 if columns are read in place: the same, and adjacent columns are contiguous.
         pairs: 1 if pairs of iterations are multiplied at once: the factors are rounded to bf16, and packed as such.
+        pitch: The elements of a line, if columns are windows of an image that are read from a padded copy of it; the
+            columns between the end of one line and the start of the next are computed and left out. Otherwise 0.
     """
 
     archetype = "packed"
@@ -299,11 +301,20 @@ class PackedSchedule(_Native):
     direct_rows: int = 0
     direct_columns: int = 0
     pairs: int = 0
+    pitch: int = 0
 
     def extents(self, grid: Sequence[int]) -> Extents:
         """Returns the extents of everything else, of the rows and of the columns."""
         rest = (extent for i, extent in enumerate(grid) if i not in (*self.row, *self.column))
-        return math.prod(rest), math.prod(grid[i] for i in self.row), math.prod(grid[i] for i in self.column)
+        columns = math.prod(grid[i] for i in self.column)
+        if self.pitch:
+            line = grid[self.column[-1]]
+            columns = (columns // line - 1) * self.pitch + line
+        return math.prod(rest), math.prod(grid[i] for i in self.row), columns
+
+    def padded(self, grid: Sequence[int]) -> list[int]:
+        """Returns a grid with the lines of a padded image."""
+        return [self.pitch if self.pitch and i == self.column[-1] else extent for i, extent in enumerate(grid)]
 
     def tiles_over(self, grid: Sequence[int]) -> tuple[int, int]:
         """Returns the numbers of tiles that cover the rows and the columns."""

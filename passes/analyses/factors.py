@@ -30,7 +30,7 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
 
     Args:
         stage: A contraction.
-        row: The loops that make the rows.
+        row: The loops that make the rows; none if there is one row, whose factor then varies in the reduction only.
         column: The loops that make the columns.
     """
     last = stage.body.block.last_op
@@ -44,7 +44,7 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
     if not isinstance(product, arith.MulfOp):
         return None
     for x, y in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
-        if axes.get(x) == frozenset(("row",)) and axes.get(y) == frozenset(("column",)):
+        if axes.get(x) == frozenset(("row",) if row else ()) and axes.get(y) == frozenset(("column",)):
             return Factors(x, y)
     return None
 
@@ -175,4 +175,6 @@ def _place_in(
     """Returns the row-major index of an element as a linear form over the bases, if it is one."""
     placed = [result.replace_dims_and_symbols(loops, ()) for result in m.results]
     place = affine.linear_position(placed, shape_of(buffer), bases)
-    return place if all(isinstance(atom, AffineDimExpr) for atom in place.terms) else None
+    # The first base is the same for all rows and columns, so its divisions don't matter.
+    linear = all(isinstance(atom, AffineDimExpr) or atom.used_dims() == {0} for atom in place.terms)
+    return place if linear else None

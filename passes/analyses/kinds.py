@@ -19,6 +19,12 @@ def contraction_of(kernel: KernelOp) -> GenericOp | None:
     return None
 
 
+def summed_stage(kernel: KernelOp) -> GenericOp | None:
+    """Returns a kernel's contraction; or else the only stage that reduces, whose operands may share all grid loops."""
+    reducing = [stage for stage in kernel.stages if is_reduction(stage)]
+    return contraction_of(kernel) or (reducing[0] if len(reducing) == 1 and len(reducing[0].outputs) == 1 else None)
+
+
 def is_contraction(stage: GenericOp, rank: int) -> bool:
     """Returns whether a one-result reduction has two values that each lack a grid loop that the other has."""
     has_one_result = len(stage.outputs) == 1

@@ -7,12 +7,13 @@ its rows if the window has as many positions as the image; only the condition di
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import (
@@ -66,13 +67,155 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, OperandP
         if guards is None:
             return None
         guard = next(iter(guards), None)
-        bounds = {} if guard is None else _bounds(guard, extents)
-        results = [_unwrapped(affine.linear(result, extents), bounds).expression() for result in m.results]
+        results = [index.expression() for index in _indices(m, guard, extents)]
         place = _in_line(buffer, results, extents, guard)
         if place is None:
             return None
         positions[argument] = place
     return positions
+
+
+def _indices(m: AffineMap, guard: SSAValue | None, extents: Sequence[int]) -> list[affine.Linear]:
+    """Returns the indices of an operand where its guard holds: not wrapped around."""
+    bounds = {} if guard is None else _bounds(guard, extents)
+    return [_unwrapped(affine.linear(result, extents), bounds) for result in m.results]
+
+
+@dataclass(frozen=True)
+class WindowAxis:
+    """An axis of an image along which windows move: a grid loop says where a window is, an own loop where in it.
+
+    Positions `stride` elements apart are neighbours in one of `phases` parts of the axis, so that within a part each
+    element of the window lies at a constant distance from the window's start, counted in steps of the grid's loop.
+
+    Attributes:
+        extent: The extent of the grid's loop.
+        taps: The extent of the own loop; 1 if there is none.
+        stride: The elements from one position of the window to the next.
+        dilation: The elements from one element of a window to the next.
+    """
+
+    extent: int
+    taps: int
+    stride: int
+    dilation: int
+
+    @property
+    def cycle(self) -> int:
+        """After how many elements of the window the parts of the axis repeat."""
+        return self.stride // math.gcd(self.stride, self.dilation)
+
+    @property
+    def phases(self) -> int:
+        """The number of parts that a window has elements in."""
+        return min(self.taps, self.cycle)
+
+    @property
+    def advance(self) -> int:
+        """The steps of the grid's loop between elements of the window in one part."""
+        return self.dilation * self.cycle // self.stride
+
+    @property
+    def reach(self) -> int:
+        """The steps of the grid's loop from the start of a window to its last element."""
+        return (self.taps - 1) // self.cycle * self.advance
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of an image, 0 outside of it, as a factor of a contraction.
+
+    Attributes:
+        operand: The image.
+        indices: The index along each of its axes, as linear forms over the loops.
+        outer: The reduction's outer loops, such as the channels: those that no window moves along.
+        axes: The lines, and the positions in a line.
+    """
+
+    operand: BlockArgument
+    indices: tuple[affine.Linear, ...]
+    outer: tuple[int, ...]
+    axes: tuple[WindowAxis, ...]
+
+    @property
+    def taps(self) -> int:
+        """The elements of a window."""
+        return math.prod(axis.taps for axis in self.axes)
+
+    @property
+    def pitch(self) -> int:
+        """The elements of a padded line, in steps of the grid's loop."""
+        return self.axes[-1].extent + self.axes[-1].reach
+
+
+def windows_of(stage: GenericOp, value: SSAValue, rank: int, columns: Sequence[int]) -> Windows | None:
+    """Returns the windows that a contraction's factor consists of; `None` if it is anything else.
+
+    Args:
+        stage: The contraction.
+        value: The factor.
+        rank: The number of the grid's loops.
+        columns: The one or two grid loops along which windows move: lines, and positions in a line.
+    """
+    extents = loop_extents(stage)
+    image, guard = value, None
+    if isinstance(value.owner, arith.SelectOp) and _is_zero(value.owner.rhs):
+        image, guard = value.owner.lhs, value.owner.cond
+    if not isinstance(image, BlockArgument) or image.index >= len(stage.inputs):
+        return None
+    buffer, m = stage.inputs[image.index], maps_of(stage)[image.index]
+    indices = _indices(m, guard, extents)
+    if guard is not None and not _is_inside(guard, shape_of(buffer), indices, extents):
+        return None
+    axes: list[WindowAxis] = []
+    taps: list[int] = []
+    for column in columns:
+        moving = [index.terms for index in indices if column in _loops(index)]
+        if len(moving) != 1 or not all(isinstance(atom, AffineDimExpr) for atom in moving[0]):
+            return None
+        (terms,) = moving
+        own = [loop for loop in range(rank, len(extents)) if AffineDimExpr(loop) in terms]
+        strides = [terms[AffineDimExpr(loop)] for loop in (column, *own)]
+        if (
+            len(own) > 1
+            or min(strides) < 0
+            or any(AffineDimExpr(other) in terms for other in columns if other != column)
+        ):
+            return None
+        taps += own
+        axes.append(WindowAxis(extents[column], extents[own[0]] if own else 1, strides[0], strides[-1] if own else 1))
+    outer = tuple(loop for loop in range(rank, len(extents)) if loop not in taps)
+    in_order = (*outer, *taps) == tuple(range(rank, len(extents)))
+    if not taps or not in_order or any(sum(tap in _loops(index) for index in indices) != 1 for tap in taps):
+        return None
+    return Windows(image, tuple(indices), outer, tuple(axes))
+
+
+def _loops(index: affine.Linear) -> set[int]:
+    return {loop for atom in index.terms for loop in atom.used_dims()}
+
+
+def _is_inside(
+    condition: SSAValue, shape: Sequence[int], indices: Sequence[affine.Linear], extents: Sequence[int]
+) -> bool:
+    """Returns whether a condition says only that some indices are below the extents of a shape."""
+    bounds = [(bound, form) for bound, forms in _bounds(condition, extents).items() for form in forms]
+    known = [
+        any(bound == extent and form.terms == index.terms and form.constant == index.constant for bound, form in bounds)
+        for extent, index in zip(shape, indices, strict=True)
+    ]
+    return sum(known) == len(bounds) == _count(condition)
+
+
+def _is_zero(value: SSAValue) -> bool:
+    op = value.owner
+    return isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr) and op.value.value.data == 0
+
+
+def _count(condition: SSAValue) -> int:
+    """Returns of how many conditions a condition is the conjunction."""
+    op = condition.owner
+    return _count(op.lhs) + _count(op.rhs) if isinstance(op, arith.AndIOp) else 1
 
 
 def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> OperandPosition | None:

@@ -29,7 +29,7 @@ from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_
 from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
 from tensorgrad.passes.analyses.axes import axes_of_values
 from tensorgrad.passes.analyses.factors import factors_of
-from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.kinds import summed_stage
 from tensorgrad.passes.analyses.windows import places_of, run_along
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.cpu import CpuDevice
@@ -52,6 +52,15 @@ WINDOWS: Mapping[str, tuple[Shapes, Mapping[str, Any]]] = {
     "one axis": (((3, 4, 70), (6, 4, 5)), {"padding": 2}),
     "three axes": (((2, 2, 5, 6, 9), (3, 2, 3, 3, 3)), {"padding": 1}),
     "pointwise": (((3, 9, 7, 11), (10, 9, 1, 1)), {}),
+    "many rows": (((3, 2, 9, 12), (96, 2, 3, 3)), {"padding": 1}),
+    "strided by more than the window": (((2, 3, 30, 41), (5, 3, 2, 3)), {"stride": 4}),
+    "depthwise, strided": (((2, 5, 17, 37), (5, 1, 5, 5)), {"padding": 2, "stride": 2, "groups": 5}),
+    "depthwise, strided and dilated": (
+        ((2, 3, 20, 36), (3, 1, 4, 4)),
+        {"padding": 3, "stride": 2, "dilation": 3, "groups": 3},
+    ),
+    "several tiles of lines": (((1, 40, 30, 90), (4, 40, 3, 3)), {"padding": 1}),
+    "several ranges of channels": (((1, 150, 7, 9), (9, 150, 3, 3)), {"padding": 1}),
 }
 
 BODIES: Mapping[str, Callable[[tg.Tensor], tg.Tensor]] = {
@@ -132,7 +141,7 @@ def contractions(name: str) -> list[tuple[PackedSchedule, GenericOp]]:
     for kernel in module.walk():
         schedule = kernel.schedule.data if isinstance(kernel, KernelOp) and kernel.schedule is not None else None
         if isinstance(kernel, KernelOp) and isinstance(schedule, PackedSchedule):
-            stage = contraction_of(kernel)
+            stage = summed_stage(kernel)
             assert stage is not None
             pairs.append((schedule, stage))
     return pairs
@@ -174,9 +183,7 @@ def test_places_are_where_operands_lie(name: str) -> None:
     assert looked_at
 
 
-@pytest.mark.parametrize(
-    ("name", "run"), [("same", 196), ("one channel", 5 * 9 * 28), ("unpadded", 18), ("strided", 1)]
-)
+@pytest.mark.parametrize(("name", "run"), [("same", 196), ("one channel", 9 * 28), ("unpadded", 18), ("strided", 1)])
 def test_runs_of_images(name: str, run: int) -> None:
     """A run is an image if the window has as many positions as the image, else a row; none with strides."""
     schedule, stage = contractions(name)[0]
@@ -185,6 +192,39 @@ def test_runs_of_images(name: str, run: int) -> None:
     places = places_of(stage, factors.column)
     assert places is not None
     assert run_along(places.values(), schedule.column, [loop_extents(stage)[loop] for loop in schedule.column]) == run
+
+
+@pytest.mark.parametrize(
+    ("name", "pitch"),
+    [
+        ("same", 16),
+        ("unpadded", 20),
+        ("strided", 16),
+        ("depthwise", 18),
+        ("depthwise, strided", 21),
+        ("many rows", 0),
+        ("pointwise", 0),
+    ],
+)
+def test_images_are_padded_if_that_costs_less_than_packing(name: str, pitch: int) -> None:
+    """A line of a padded image has its windows, and as many elements as a window reaches further."""
+    schedule, _ = contractions(name)[0]
+    assert schedule.pitch == pitch
+
+
+@pytest.mark.parametrize("change", [{"pitch": 15}, {"depth": 35}])
+def test_images_that_are_not_padded_so_are_refused(change: Mapping[str, int]) -> None:
+    module = traced(lambda x, w: tg.conv(x, w, padding=1), inputs_of(WINDOWS["same"][0]))
+    passes = inference_passes(CpuDevice().target)
+    lowering = next(place for place, pass_ in enumerate(passes) if pass_.name == "lower-buf-to-cpu")
+    for pass_ in passes[:lowering]:
+        pass_.apply(Context(), module)
+    (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
+    assert kernel.schedule is not None and isinstance(kernel.schedule.data, PackedSchedule)
+    edited = replace(kernel.schedule.data, **change)
+    kernel.schedule = ScheduleAttr(replace(edited, groups=(edited.tasks_over(kernel.extents), 1, 1)))
+    with pytest.raises(DiagnosticException, match="is scheduled to pad an image, but"):
+        passes[lowering].apply(Context(), module)
 
 
 def by_columns(x: Any, y: Any) -> Any:

@@ -273,14 +273,14 @@ class Window(Factor):
             memory = code.bindings[self.tile.stage.inputs[argument.index]].memory
             guard = place.guard
             element = (
-                code.element(memory, at) if guard is None else _element_if(code, code.value(known[guard]), memory, at)
+                code.element(memory, at) if guard is None else element_if(code, code.value(known[guard]), memory, at)
             )
             known[argument] = element.ssa
         self.compute(code, known, self.needed, loops)
         return code.value(known[self.factor])
 
 
-def _element_if(code: Code, condition: Value | None, memory: SSAValue, at: Value) -> Value:
+def element_if(code: Code, condition: Value | None, memory: SSAValue, at: Value) -> Value:
     """Loads an element of an array if a condition holds, else returns zero; the index may then be out of bounds."""
     if condition is None:
         return code.element(memory, at)

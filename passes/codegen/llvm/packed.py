@@ -26,6 +26,9 @@ from tensorgrad.passes.codegen.llvm.packed_product import Product
 from tensorgrad.passes.codegen.llvm.packing import Columns, pairs_of, sequential
 from tensorgrad.passes.scalars import Value
 
+SHORT_LINE = 128
+"""Lines of fewer columns use masked vectors in the epilogue, since a loop of several vectors would not run once."""
+
 
 def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: Value, last: Value) -> None:
     """Writes a loop over the tasks in [`first`, `last`).
@@ -34,6 +37,8 @@ def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: 
         DiagnosticException: The kernel is not a sum of products of rows and columns.
     """
     product = Product(kernel, schedule, code.block)
+    if product.image is not None:
+        product.image.fill_offsets(code)
     sequential(code, last, lambda number: _Task.of(product, code, number).write(), start=first)
 
 
@@ -195,6 +200,8 @@ class _Task:
         part = replace(part, count=product.step_axis.fill(code, part.start, part.count, self._has_product))
         if product.columns is not None:
             self._pack_columns(part)
+        if product.image is not None:
+            product.image.copy(code, self.tile, part.start, part.count)
         blocks = (self.row_count + (schedule.rows - 1)) // schedule.rows
 
         def row_block(number: Value) -> None:
@@ -350,13 +357,17 @@ class _Task:
         zero = code.constant(0.0, product.element).ssa
         zeros = [code.add(vector.BroadcastOp(zero, kind)) for kind in self._kinds(columns)]
         row_factor = self._factor(product.factors.row, part, is_row=True)
-        column_factor = self._factor(product.factors.column, part, is_row=False)
+        image = product.image
+        column_factor = None if image is not None else self._factor(product.factors.column, part, is_row=False)
         indices = [row_factor.at_row(code, rows.first + i) for i in range(product.schedule.rows)]
         multiply, count = (_dot_pairs, pairs_of(part.count)) if product.schedule.pairs else (vector.FMAOp, part.count)
 
         def loaded(k: Value) -> list[Value]:
-            if product.columns is None:
+            if image is not None:
+                return image.vectors(code, self.tile, columns.first, k, parts)
+            if column_factor is not None and product.columns is None:
                 return column_factor.vectors(code, columns.first, k, parts)
+            assert product.columns is not None
             start = k * columns.columns.width
             at, memory = columns.panel + start, product.columns.packed
             packed = columns.columns.parts(element_of(memory))
@@ -403,8 +414,15 @@ class _Task:
 
                 parallel(code, high, low, element)
 
-            if product.finish_run < LEAST_RUN:
-                parallel(code, self.column_count, None, at, is_short=product.extents[2] < product.whole.width)
+            if product.image is not None:
+                product.image.over_lines(
+                    code,
+                    self.tile,
+                    self.column_count,
+                    lambda j, column: self._finish_element(start + j, self.tile.loops(code, row, column)),
+                )
+            elif product.finish_run < LEAST_RUN:
+                parallel(code, self.column_count, None, at, is_short=product.extents[2] < SHORT_LINE)
             else:
                 over_runs(code, self.tile.first[1], self.column_count, product.extents[2], product.finish_run, run)
 

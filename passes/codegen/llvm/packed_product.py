@@ -16,8 +16,8 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
 from tensorgrad.passes.analyses.factors import before_rounding_both, factors_of, result_stride, step_conditions
-from tensorgrad.passes.analyses.kinds import contraction_of
-from tensorgrad.passes.analyses.windows import OperandPosition, plain_place, run_along
+from tensorgrad.passes.analyses.kinds import summed_stage
+from tensorgrad.passes.analyses.windows import OperandPosition, plain_place, run_along, windows_of
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_widths
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
@@ -25,6 +25,7 @@ from tensorgrad.passes.codegen.common.stage_loops import Loops
 from tensorgrad.passes.codegen.llvm.factors import Axis, FactorLayout, Tile
 from tensorgrad.passes.codegen.llvm.loops import new_array
 from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Columns, Lines, Panels
+from tensorgrad.passes.codegen.llvm.padded_image import PaddedImage
 from tensorgrad.passes.scalars import Value
 
 
@@ -52,6 +53,7 @@ class Product:
         stores: Whether the sums are the results, and are stored as vectors.
         rows: The memory for packed rows; `None` if they are read in place.
         columns: The same for columns.
+        image: The padded copy of the image that columns are windows of, if they are read from one.
         sums: The memory for sums; `None` if they stay in registers.
         widths: The ranges of a block of ranges, of a block of blocks, and so on.
         sums_of_blocks: The memory for the sums of each of these.
@@ -62,7 +64,7 @@ class Product:
     """
 
     def __init__(self, kernel: KernelOp, schedule: PackedSchedule, top: Block):
-        stage = contraction_of(kernel)
+        stage = summed_stage(kernel)
         factors = None if stage is None else factors_of(stage, schedule.row, schedule.column)
         if stage is None or factors is None:
             raise DiagnosticException(
@@ -78,16 +80,17 @@ class Product:
                 )
         self.kernel, self.stage, self.factors, self.schedule = kernel, stage, factors, schedule
         self.element = element_of(stage.outputs[0])
-        grid, own = kernel.extents, loop_extents(stage)[len(kernel.extents) :]
+        grid, own = schedule.padded(kernel.extents), loop_extents(stage)[len(kernel.extents) :]
         self.own, self.steps = own, math.prod(own)
         self.depth = min(schedule.depth, self.steps)
         self.ranges = -(-self.steps // self.depth)
-        self.extents, self.expressions = grid_of_sides(kernel.extents, schedule.row, schedule.column)
+        _, self.expressions = grid_of_sides(grid, schedule.row, schedule.column)
+        self.extents = schedule.extents(kernel.extents)
         self.conditions = step_conditions(stage, factors, (*schedule.row, *schedule.column))
         skips = bool(self.conditions)
         self.layouts = {
-            value: FactorLayout.of(stage, value, grid, schedule.row, schedule.column, skips)
-            for value in (factors.row, factors.column)
+            value: FactorLayout.of(stage, value, kernel.extents, schedule.row, schedule.column, skips)
+            for value in (factors.row, *(() if schedule.pitch else (factors.column,)))
         }
         columns = self.extents[2]
         self.tail = Columns.behind(columns, schedule.columns, schedule.lanes)
@@ -101,7 +104,8 @@ class Product:
         self.room = schedule.tile_columns + (self.tail.width if self.tail is not None else 0)
         self.stores = self._stores_sums()
         self.rows = None if schedule.direct_rows else self._lines(top)
-        self.columns = None if schedule.direct_columns else self._panels(top)
+        self.columns = None if schedule.direct_columns or schedule.pitch else self._panels(top)
+        self.image = self._padded_image(top) if schedule.pitch else None
         held = schedule.rows if self.ranges == 1 else schedule.tile_rows
         self.sums = None if self.stores and self.ranges == 1 else self._array(top, held * self.room)
         self.widths = block_widths(self.ranges, 1, MOST_BLOCKS)
@@ -109,7 +113,7 @@ class Product:
         array = partial(new_array, top, i32)
         self.axes = (
             Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array),
-            Axis([grid[loop] for loop in schedule.column], self.room, array),
+            Axis([] if schedule.pitch else [grid[loop] for loop in schedule.column], self.room, array),
         )
         self.step_axis = Axis(own, self.depth, array, skips)
         self.inmost = max((k for k, loop in enumerate(schedule.column) if grid[loop] > 1), default=0)
@@ -120,7 +124,7 @@ class Product:
 
     def _stores_sums(self) -> bool:
         """Returns whether the sums are the results, and vectors of them are contiguous there."""
-        if len(self.kernel.stages) > 1 or self.is_cut:
+        if len(self.kernel.stages) > 1 or self.is_cut or self.schedule.pitch:
             return False
         place, schedule = maps_of(self.stage)[len(self.stage.inputs)], self.schedule
         (output,) = self.stage.outputs
@@ -139,6 +143,16 @@ class Product:
         width = self.room if words is None else max(self.whole.width, 0 if self.tail is None else self.tail.width)
         return Panels(self._array(top, width * depth), self.element, lanes, depth, words, squares, lines)
 
+    def _padded_image(self, top: Block) -> PaddedImage:
+        """Allocates the memory for a padded image."""
+        windows = windows_of(self.stage, self.factors.column, len(self.kernel.extents), self.schedule.column)
+        if windows is None or self.schedule.pitch != windows.pitch or self.depth % windows.taps or self.conditions:
+            raise DiagnosticException(
+                f"the kernel at {line_of(self.kernel.location)} is scheduled to pad an image, but its columns are no "
+                f"windows in lines of {self.schedule.pitch} elements, or its depth is no multiple of a window"
+            )
+        return PaddedImage.of(self.stage, windows, self.schedule, self.room, self.depth, top)
+
     def _lines(self, top: Block) -> Lines:
         """Allocates the memory for a packed block of rows."""
         depth, rows = self._room_for_steps(), self.schedule.rows
@@ -154,7 +168,7 @@ class Product:
         """Returns the tile at an index into the rest, a row and a column."""
         return Tile(
             self.stage,
-            self.kernel.extents,
+            self.schedule.padded(self.kernel.extents),
             (self.schedule.row, self.schedule.column),
             self.own,
             self.extents,

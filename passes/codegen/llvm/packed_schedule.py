@@ -21,10 +21,12 @@ from tensorgrad.passes.analyses.factors import (
     before_rounding_both,
     factors_of,
     lies_along_steps,
+    step_conditions,
     strides_of,
 )
-from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.kinds import contraction_of, summed_stage
 from tensorgrad.passes.analyses.machine import CpuModel
+from tensorgrad.passes.analyses.windows import Windows, windows_of
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
@@ -73,6 +75,19 @@ LEAST_COLUMNS_PACKED = 256
 PAIRING = 4.0
 """The cycles in which vectors of factors are rounded and put into words, per vector."""
 
+PACKING_WINDOWS = (6, 48)
+"""The rows that are multiplied with a vector in the time in which one of windows is packed: without a stride, and with
+one, where elements are packed one by one."""
+
+PADDING = 4
+"""The same for a vector that is read from a padded image: copying it, and leaving out what lies behind lines."""
+
+LEAST_SUMS = 8
+"""The fewest sums in registers that hide the latency of a multiplication, with few rows."""
+
+LEAST_LINES = 4
+"""The fewest lines of a tile of windows, since the windows of the next tile meet the last ones too."""
+
 LEAST_COLUMNS = 4
 """The fewest columns of a product; narrower ones are reductions of rows."""
 
@@ -83,9 +98,12 @@ class PackedArchetype(Archetype[PackedSchedule]):
     schedule = PackedSchedule
 
     def default(self, kernel: KernelOp, target: Target) -> PackedSchedule | None:
-        stage = contraction_of(kernel)
+        stage = summed_stage(kernel)
         if stage is None or not is_blockable(kernel, stage):
             return None
+        padded = _padded(kernel, stage, target)
+        if padded is not None or contraction_of(kernel) is None:
+            return padded
         sides = sides_of(kernel, stage)
         factors = factors_of(stage, *sides)
         if factors is None:
@@ -101,14 +119,16 @@ class PackedArchetype(Archetype[PackedSchedule]):
         for columns in (schedule.tile_columns // 2, schedule.tile_columns * 2):
             yield from _with_tile(schedule, kernel, schedule.tile_rows, columns)
         for depth in (schedule.depth // 2, schedule.depth * 2):
-            if depth >= 16:
+            if depth >= 16 and not schedule.pitch:
                 yield replace(schedule, depth=depth)
 
     def cycles(
         self, schedule: PackedSchedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int
     ) -> float:
-        stage = contraction_of(kernel)
+        stage = summed_stage(kernel)
         assert stage is not None
+        if not schedule.row:
+            return math.prod(loop_extents(stage)) / machine.lanes / min(schedule.groups[0] * parts, machine.cores)
         steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
         enough = max(math.prod(kernel.extents) * steps // TASK_PRODUCTS, 1)
         tasks = min(schedule.groups[0] * parts, enough, machine.cores)
@@ -206,6 +226,68 @@ def _schedule(
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     packed = _cut(packed, kernel, rest * rows * columns * steps, is_transposed)
     return replace(packed, groups=(packed.tasks_over(kernel.extents), 1, 1))
+
+
+def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedule | None:
+    """Returns the schedule that reads windows from a padded copy of their image.
+
+    It is `None` if the columns are no windows, or if packing these takes less time than what is computed behind the
+    ends of lines.
+    """
+    rank = len(kernel.extents)
+    rows = [sides_of(kernel, stage)[0], ()] if contraction_of(kernel) is not None else [()]
+    for columns in (tuple(range(rank - count, rank)) for count in (2, 1) if count <= rank):
+        for row in rows:
+            factors = None if set(row) & set(columns) else factors_of(stage, row, columns)
+            windows = None if factors is None else windows_of(stage, factors.column, rank, columns)
+            if factors and windows and not step_conditions(stage, factors, (*row, *columns)):
+                return _padded_schedule(kernel, stage, (row, columns), factors, windows, target)
+    return None
+
+
+def _padded_schedule(
+    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, windows: Windows, target: Target
+) -> PackedSchedule | None:
+    grid = kernel.extents
+    rest, rows, columns = _extents(kernel, sides)
+    size = 8 if element_of(stage.outputs[0]) == f64 else 4
+    lanes, line = target.vector_bytes // size, grid[-1]
+    padded = (columns // line - 1) * windows.pitch + line
+    vectors = -(-padded // lanes)
+    if sides[0]:
+        layers, _, packed = _extents(kernel, sides_of(kernel, stage))
+        is_strided = windows.axes[-1].stride > 1
+        packing = -(-packed // lanes) * layers * (rows + PACKING_WINDOWS[is_strided])
+        if vectors * rest * (rows + PADDING) > packing:
+            return None
+    most_rows, most_vectors = REGISTER_BLOCKS[target.vector_bytes]
+    most_sums = most_rows * most_vectors
+    across = min(max(most_vectors, min(LEAST_SUMS, most_sums) // rows), vectors)
+    block_rows = evenest(rows, most_sums // across)
+    outer = math.prod(loop_extents(stage)[loop] for loop in windows.outer)
+    along = strides_of(stage, factors.row, grid, *sides)
+    steps = outer * windows.taps
+    direct_rows = _reads_rows(along, steps * size, columns)
+    most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH
+    channels = -(-outer // -(-steps // most_depth))
+    planes = channels * math.prod(axis.phases for axis in windows.axes) * windows.pitch
+    lines = max(PANEL_BYTES // (planes * size) - windows.axes[0].reach, LEAST_LINES)
+    block = lanes * across
+    schedule = PackedSchedule(
+        groups=(1, 1, 1),
+        row=sides[0],
+        column=sides[1],
+        tile_rows=rounded_up(rows, block_rows),
+        tile_columns=_even(padded // block * block, lines * windows.pitch, block),
+        rows=block_rows,
+        columns=block,
+        lanes=lanes,
+        depth=channels * windows.taps,
+        direct_rows=int(direct_rows),
+        pitch=windows.pitch,
+    )
+    schedule = _cut(schedule, kernel, rest * rows * columns * steps, is_transposed=False)
+    return replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
 
 
 def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:

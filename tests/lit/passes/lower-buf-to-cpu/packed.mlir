@@ -90,7 +90,7 @@ func.func @product(%x: tensor<4x3xf32>, %w: tensor<3x8xf32>, %b: tensor<8xf32>) 
 // CHECK-NEXT:           %85 = arith.addf %83, %84 : f32
 // CHECK-NEXT:           %86 = arith.addi %79, %81 : index
 // CHECK-NEXT:           memref.store %85, %3[%86] : memref<32xf32>
-// CHECK-NEXT:         } {cpu.parallel}
+// CHECK-NEXT:         } {cpu.parallel, cpu.masked}
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
 // CHECK-NEXT:   }
