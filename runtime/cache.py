@@ -77,8 +77,10 @@ class DiskCache:
                 name = file.name
                 file.write(_digest(key, data) + data)
             os.replace(name, self.path(key))
+            name = None
         except OSError as error:
             _log.info("nothing can be kept in %s: %s", self.folder, error.strerror)
+        finally:
             if name is not None:
                 _delete(name)
 

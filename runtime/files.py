@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +16,41 @@ import numpy as np
 
 from tensorgrad.runtime.errors import MALFORMED, TensorgradError
 
-DTYPES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
-"""The safetensors names of the dtypes that NumPy has."""
+DTYPES = {
+    "BOOL": "|b1",
+    "U8": "|u1",
+    "I8": "|i1",
+    "I16": "<i2",
+    "U16": "<u2",
+    "F16": "<f2",
+    "I32": "<i4",
+    "U32": "<u4",
+    "F32": "<f4",
+    "F64": "<f8",
+    "I64": "<i8",
+    "U64": "<u8",
+}
+"""NumPy's dtypes by their safetensors names, in the order of the library."""
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 MOST_AXES, MOST_EXTENT = 64, 2**59
 
 PART = ".part"
 """The suffix of files that are being written; after a crash they can be deleted."""
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str], aside: Path | None = None) -> Iterator[None]:
+    """Makes errors of a file name it: those of a write name none, and those of the one aside a name of ours.
+
+    Raises:
+        OSError: What the block raises, with the name that the user knows.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or str(error.filename) not in (str(None), str(aside)):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 @contextmanager
@@ -32,16 +62,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     aside = target.with_name(f".{target.name}.{os.getpid()}{PART}")
-    try:
-        yield aside
-        synchronize(aside)
-        os.replace(aside, target)
-    except OSError as error:
-        if str(error.filename) != str(aside):
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error  # the name that the user knows
-    finally:
-        aside.unlink(missing_ok=True)
+    with naming(path, aside):
+        try:
+            yield aside
+            synchronize(aside)
+            os.replace(aside, target)
+        finally:
+            aside.unlink(missing_ok=True)
     synchronize(target.parent)
 
 
@@ -58,24 +85,37 @@ def write_safetensors(
     Raises:
         OSError: The file can't be written; the old file is unchanged.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
-    with replacing(path) as aside:
-        aside.touch()
-        mode = aside.stat().st_mode
-        ordered = {name: np.asarray(value, order="C") for name, value in tensors.items()}
-        try:
-            save_file(ordered, aside, metadata=dict(metadata))
-        except SafetensorError as error:
-            raise OSError(f"can't write {path}: {error}") from error
-        aside.chmod(mode)  # The library creates files that only their owner can read.
+    arrays = {name: np.asarray(value, order="C") for name, value in tensors.items()}
+    kinds = {name: array.dtype.newbyteorder("<") for name, array in arrays.items()}
+    # As the library orders them: each array lies at a multiple of its elements' size.
+    names = sorted(sorted(arrays), key=lambda name: -tuple(DTYPES.values()).index(kinds[name].str))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name in names:
+        dtype = NAMES[kinds[name].str]
+        start, end = end, end + arrays[name].nbytes
+        header[name] = {"dtype": dtype, "shape": arrays[name].shape, "data_offsets": (start, end)}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with replacing(path) as aside, aside.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for name in names:
+            file.write(arrays[name].astype(kinds[name], copy=False).data)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Writes a file of settings; the old one stays if the new one can't be written."""
+    write_text(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a file of text, without changing the ends of its lines; the old one stays if it can't be written.
+
+    Raises:
+        OSError: The file can't be written; the old file is unchanged.
+    """
     with replacing(path) as aside:
-        aside.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        aside.write_bytes(text.encode())
 
 
 def read_metadata(path: str | os.PathLike[str], malformed: type[TensorgradError]) -> dict[str, str]:

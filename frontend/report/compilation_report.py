@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from tensorgrad.report.compare import compared
 from tensorgrad.report.facts import Facts
 from tensorgrad.report.text import comparison_text, summary_of, text_of
+from tensorgrad.runtime.files import write_text
 
 
 @dataclass(frozen=True)
@@ -53,5 +53,4 @@ class CompilationReport:
             OptionError: The packages of the extra `report` are not installed.
             OSError: The file can't be written.
         """
-        page = self.page()
-        Path(path).write_text(page, encoding="utf-8")
+        write_text(path, self.page())

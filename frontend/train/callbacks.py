@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.runtime.files import PART, synchronize
+from tensorgrad.runtime.files import PART, replacing
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept, number, optional
@@ -341,13 +341,8 @@ class LossCurve(Callback):
         axes.grid(alpha=0.3)
         target = Path(self.path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
-        try:
-            figure.savefig(aside, dpi=150)
-            synchronize(aside)
-            os.replace(aside, target)
-        finally:
-            aside.unlink(missing_ok=True)
+        with replacing(target) as aside:
+            figure.savefig(aside, dpi=150, format=target.suffix.removeprefix(".") or None)
 
 
 @dataclass

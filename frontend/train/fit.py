@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -236,10 +236,11 @@ class _Run(Run):
 
     def close(self) -> None:
         """Closes callbacks, and sets the data's position to that of the run, however far it was prefetched."""
-        for hook in self._hooks:
-            hook.close()
-        if isinstance(self._data, Seekable) and self._place is not None:
-            self._data.load_state_dict(self._place)
+        with ExitStack() as stack:  # all of it, also if a file can't be closed
+            if isinstance(self._data, Seekable) and self._place is not None:
+                stack.callback(self._data.load_state_dict, self._place)
+            for hook in reversed(self._hooks):
+                stack.callback(hook.close)
 
     def end(self) -> None:
         """Tells callbacks that the run is over; the summary names the last checkpoint, so it comes last."""

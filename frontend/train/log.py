@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
+from tensorgrad.runtime.files import naming, write_text
 from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept
 
@@ -64,8 +65,9 @@ class Log(Callback):
     def state_dict(self) -> dict[str, Any]:
         """Flushes the rows to disk, and returns their number."""
         if self._file is not None:
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            with naming(self.path):
+                self._file.flush()
+                os.fsync(self._file.fileno())
         return {"rows": self._rows}
 
     def on_start(self, run: Run) -> None:
@@ -91,9 +93,10 @@ class Log(Callback):
 
     def close(self) -> None:
         """Closes the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            with naming(self.path):
+                file.close()
 
     def _lines(self) -> list[str]:
         """Returns the complete lines of the file."""
@@ -104,9 +107,7 @@ class Log(Callback):
     def _replace(self, lines: Sequence[str]) -> None:
         """Replaces the file with a new one that starts with the given lines, and opens it."""
         self.close()
-        aside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
-        aside.write_text("".join(lines), "utf-8", newline="")
-        os.replace(aside, self.path)
+        write_text(self.path, "".join(lines))
         self._file = self.path.open("a", encoding="utf-8", newline="")
 
     def _write(self, rows: Sequence[Row]) -> None:
@@ -114,9 +115,10 @@ class Log(Callback):
         if self._is_csv and added:
             self._widen(list(dict.fromkeys(added)))
         assert self._file is not None
-        for row in rows:
-            self._file.write(self._line(row))
-        self._file.flush()
+        with naming(self.path):
+            for row in rows:
+                self._file.write(self._line(row))
+            self._file.flush()
         self._rows += len(rows)
 
     def _line(self, row: Row) -> str:

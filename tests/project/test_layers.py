@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import pytest
 from layers import MODULES, ROOT, imports
 
-PLAIN_DATA = tuple(f"runtime.{name}" for name in ("program", "target", "formula", "errors"))
-"""What the compiler writes for the runtime, and knows of it."""
+PLAIN_DATA = tuple(f"runtime.{name}" for name in ("program", "target", "formula", "errors", "files"))
+"""What the compiler writes for the runtime, how it writes files, and what else it knows of it."""
 
 REWRITING = ("passes.levels", "passes.functions", "passes.scalars", "passes.labels")
 BELOW_CODEGEN = ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses", "passes.tensors")

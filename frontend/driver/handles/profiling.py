@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tensorgrad.errors import InputError, OptionError
@@ -21,6 +20,7 @@ from tensorgrad.runtime.backend import Executable, OutputHandle
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.runtime.cpu.profile import CpuTimer
 from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.files import write_text
 from tensorgrad.runtime.profile import Cost, DispatchTime, Profile, Span, StepTimer, costs_of
 from tensorgrad.runtime.program import Dispatch, Leaf, Program, ProgramRole, runs
 
@@ -127,7 +127,7 @@ class StepProfile:
         """
         facts = None if report is None else report.facts
         text = json.dumps({"traceEvents": self._events(facts), "displayTimeUnit": "ms"})
-        Path(path).write_text(text, encoding="utf-8")
+        write_text(path, text)
 
     def step(
         self, executable: Executable, inputs: Mapping[str, Any], scalars: Mapping[str, float]

@@ -17,7 +17,7 @@ import numpy as np
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.errors import ProgramError
-from tensorgrad.runtime.files import write_safetensors
+from tensorgrad.runtime.files import replacing, write_safetensors, write_text
 from tensorgrad.runtime.program import HOST_DTYPES, Program, ProgramRole
 from tensorgrad.runtime.saved import GENERATOR, STEP, Saved
 from tensorgrad.runtime.sharing import persistent_in
@@ -133,7 +133,7 @@ def export_files(
     into.mkdir(parents=True, exist_ok=True)
     for name, path in paths.items():
         if not (into / f"{name}.tg").exists() or not os.path.samefile(path, into / f"{name}.tg"):
-            shutil.copyfile(path, into / f"{name}.tg")
+            _copied(path, into / f"{name}.tg")
     if arrays is not None:
         write_safetensors(into / EXAMPLE, arrays, {})
     manifest = {
@@ -145,11 +145,17 @@ def export_files(
         "labels": names,
         "recorded": {name: results for name, results in recorded.items() if results is not None},
     }
-    (into / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    shutil.copyfile(MODULE, into / MODULE.name)
+    write_text(into / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    _copied(MODULE, into / MODULE.name)
     if not (into / STARTER[0].name).exists():
-        for path in STARTER:
-            shutil.copyfile(path, into / path.name)
+        for path in reversed(STARTER):  # the page last: while it is missing, an export writes all of them
+            _copied(path, into / path.name)
+
+
+def _copied(source: str | os.PathLike[str], path: Path) -> None:
+    """Copies a file; an older one stays if that fails."""
+    with replacing(path) as aside:
+        shutil.copyfile(source, aside)
 
 
 def _training_in(saved: Mapping[str, Saved]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.schedule import Schedule, fields_of, schedule_of
 from tensorgrad.runtime.errors import MALFORMED
+from tensorgrad.runtime.files import write_text
 
 FORMAT = 5
 """The version of the format, which changes with the meaning of schedules or kernel keys; other files are ignored."""
@@ -75,9 +75,7 @@ def write_table(path: Path, table: Mapping[str, Schedule], searches: Mapping[str
             for key, search in sorted((searches or {}).items())
         },
     }
-    aside = path.with_name(f"{path.name}.{os.getpid()}")
-    aside.write_text(json.dumps(data, indent=1), encoding="utf-8")
-    aside.replace(path)
+    write_text(path, json.dumps(data, indent=1))
 
 
 def _search(data: Mapping[str, Any]) -> Search:
