@@ -193,12 +193,10 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         """
         arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
         slots = [(self.persistent[name], array) for name, array in arrays.items()]
+        # All before the first is written, since there may be no memory for one of them.
+        encoded = [(self._buffers[slot.buffer], slot.offset, slot.encode(array)) for slot, array in slots if slot.size]
         with self.lock:
-            completed(
-                lambda: self._write_ranges(
-                    (self._buffers[slot.buffer], slot.offset, slot.encode(array)) for slot, array in slots if slot.size
-                )
-            )
+            completed(lambda: self._write_ranges(encoded))
 
     def statistics(self) -> dict[str, Any]:
         """Returns the program's statistics, such as the planned `peak_bytes`, and what a step runs.

@@ -179,7 +179,9 @@ class TensorSlot:
         return np.asarray(view != 0) if self.dtype == "bool" else view.copy()
 
     def encode(self, array: np.ndarray) -> np.ndarray:
-        """Encodes the tensor as device bytes: whole words, padded with zeros."""
+        """Encodes the tensor as device bytes: whole words, padded with zeros. They may be the array's own."""
+        if array.dtype == self.device_dtype and array.flags.c_contiguous and array.nbytes == self.size:
+            return array.reshape(-1).view(np.uint8)
         raw = np.zeros(self.size, np.uint8)
         self.view(raw)[...] = array
         return raw
