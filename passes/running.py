@@ -49,6 +49,7 @@ def apply_pass(
         CompilerError: The pass crashed; the message names the pass, the line that failed, and the reproducer: a file
             for `tg-opt` with the module before the pass.
         TensorgradError: The pass raised it; it is passed on unchanged, as is xDSL's `ShrinkException`.
+        MemoryError: There is not enough memory for the pass, which is no fault of its own.
     """
     pass_ = passes[number]
     logged = _log.isEnabledFor(logging.DEBUG)
@@ -56,7 +57,7 @@ def apply_pass(
     start = time.perf_counter()
     try:
         pass_.apply(context, module)
-    except (TensorgradError, ShrinkException):
+    except (TensorgradError, ShrinkException, MemoryError):
         raise
     except DiagnosticException as error:  # VerifyException is one
         raise DiagnosticException(with_pass_name(pass_, error)) from error
