@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from threading import RLock
@@ -267,9 +267,28 @@ class WebGPUDevice:
         """Writes bytes, ordered after all earlier submits."""
         self.wgpu_device.queue.write_buffer(buffer, offset, data)
 
-    def flush_writes(self) -> None:
-        """Frees the staging memory that writes hold until the next submit."""
-        self.wgpu_device.queue.submit([])
+    def write_ranges(self, ranges: Iterable[tuple[wgpu.GPUBuffer, int, np.ndarray]], doing: str) -> None:
+        """Writes bytes to ranges, ordered after all earlier submits: by one submit for each `MOST_STAGING` bytes.
+
+        Args:
+            ranges: Buffers, offsets and bytes.
+            doing: The operation's name in error messages.
+
+        Raises:
+            DeviceError: The device reported an error. Nothing has changed, if the bytes fit one submit.
+        """
+        given = list(ranges)
+        places = [(buffer, offset, data.size) for buffer, offset, data in given]
+        for batch in _batches(places, [data for _, _, data in given]):
+            with self.reporting(doing):
+                staging = self.create_buffer("staging", sum(size for (_, _, size), _ in batch))
+                self.write_range(staging, 0, np.concatenate([data for _, data in batch]))
+                segments: list[Segment] = []
+                position = 0
+                for (buffer, offset, size), _ in batch:
+                    segments.append((staging, position, buffer, offset, size))
+                    position += size
+                self.recorded(segments).submit()
 
     def read_ranges(self, ranges: Sequence[Range], doing: str = "reading results") -> list[np.ndarray]:
         """Reads ranges through a persistent staging buffer, ordered after all earlier submits; returns their bytes.

@@ -17,7 +17,7 @@ from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import busiest, named
 from tensorgrad.runtime.program import Collective, Copy, Dispatch, Leaf, Program, ProgramRole, Wait, runs, unrolled
 from tensorgrad.runtime.stepwise import Stepwise
-from tensorgrad.runtime.webgpu.device import LOCK, MOST_STAGING, WebGPUDevice
+from tensorgrad.runtime.webgpu.device import LOCK, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, CopyCommand, Recording, Segment
 from tensorgrad.runtime.webgpu.exchanging import Exchanging, UnderWay, Waiting
 from tensorgrad.runtime.webgpu.patient_device import PatientDevice
@@ -126,18 +126,8 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
 
     def _write_ranges(self, ranges: Iterable[tuple[wgpu.GPUBuffer, int, np.ndarray]]) -> None:
         """Writes bytes to buffers at the given offsets, ordered after all earlier submits."""
-
-        def write() -> None:
-            written = 0
-            with self.device.reporting(f"writing parameters of {self.program.name!r}"):
-                for buffer, offset, data in ranges:
-                    self.device.write_range(buffer, offset, data)
-                    written += data.size
-                    if written >= MOST_STAGING:
-                        self.device.flush_writes()
-                        written = 0
-
-        self._within("writing to", write)
+        doing = f"writing parameters of {self.program.name!r}"
+        self._within("writing to", lambda: self.device.write_ranges(ranges, doing))
 
     def _prepare_inputs(self) -> None:
         """Creates one host array for all inputs and scalars, with a view for each."""
