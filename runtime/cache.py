@@ -11,13 +11,11 @@ import logging
 import os
 import stat
 import tempfile
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-UNFINISHED, UNFINISHED_SECONDS = ".part", 3600.0
-"""The suffix of files that are being written, and the age in seconds from which they are abandoned."""
+from tensorgrad.runtime.files import PART, delete_abandoned
 
 _log = logging.getLogger("tensorgrad.cache")
 _reported: set[Path] = set()
@@ -73,7 +71,7 @@ class DiskCache:
             create_private(self.folder)
             if not is_private(self.folder):
                 return
-            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=UNFINISHED, delete=False) as file:
+            with tempfile.NamedTemporaryFile(dir=self.folder, suffix=PART, delete=False) as file:
                 name = file.name
                 file.write(_digest(key, data) + data)
             os.replace(name, self.path(key))
@@ -103,10 +101,10 @@ class DiskCache:
         for entry in entries:
             with suppress(OSError):
                 status = entry.stat()
-                if not entry.name.endswith(UNFINISHED):
+                if entry.name.endswith(PART):
+                    delete_abandoned(entry.path)
+                else:
                     files.append((status.st_mtime_ns, status.st_size, entry.path))
-                elif time.time() - status.st_mtime > UNFINISHED_SECONDS:
-                    _delete(entry.path)
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= self.most_bytes:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import math
 import os
 import struct
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,8 @@ DTYPES = {
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 MOST_AXES, MOST_EXTENT = 64, 2**59
 
-PART = ".part"
-"""The suffix of files that are being written; after a crash they can be deleted."""
+PART, ABANDONED_SECONDS = ".part", 3600.0
+"""The suffix of files that are being written, and the age in seconds from which they are abandoned."""
 
 
 @contextmanager
@@ -57,6 +59,8 @@ def naming(path: str | os.PathLike[str], aside: Path | None = None) -> Iterator[
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yields the path of a file to write, which is synced to disk afterwards, and renamed to `path`.
 
+    Also deletes what killed processes have left of it; see `delete_abandoned`.
+
     Raises:
         OSError: The file can't be written; the old file is unchanged.
     """
@@ -69,7 +73,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.replace(aside, target)
         finally:
             aside.unlink(missing_ok=True)
+    for other in target.parent.glob(f".{glob.escape(target.name)}.*{PART}"):
+        delete_abandoned(other)
     synchronize(target.parent)
+
+
+def delete_abandoned(path: str | os.PathLike[str]) -> None:
+    """Deletes an unfinished file that a killed process has left, if it is old: others may be being written."""
+    with suppress(OSError):  # another process may delete it, or the folder be read-only
+        if time.time() - os.stat(path).st_mtime > ABANDONED_SECONDS:
+            os.unlink(path)
 
 
 def write_safetensors(

@@ -13,6 +13,7 @@ from models import MLP, batch, compiled
 
 import tensorgrad as tg
 from tensorgrad.errors import DeviceLostError
+from tensorgrad.runtime.files import PART
 
 STEPS = 4
 CACHE = "cache"
@@ -37,8 +38,9 @@ def bits(values: Any) -> dict[str, bytes]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Returns the files of a folder and its folders, except the user's caches."""
+    """Returns the files of a folder and its folders, except the user's caches, and what is unfinished."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and CACHE not in path.parts]
+    paths = [path for path in paths if path.suffix != PART]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 

@@ -49,6 +49,7 @@ class Kind:
 
 
 ON_FILES = tuple(name for name in OPERATIONS if name not in ("steps", "evaluate"))
+WRITING = ("compile", "save_checkpoint", "save", "fit")
 RUNNING = ("compile", "steps", "evaluate", "load", "fit")
 
 KINDS: Mapping[str, Kind] = {
@@ -56,8 +57,8 @@ KINDS: Mapping[str, Kind] = {
         injection.files(injection.raising(errno.ENOSPC)), (OSError,), names_file=True, operations=ON_FILES
     ),
     "I/O error": Kind(injection.files(injection.raising(errno.EIO)), (OSError,), names_file=True, operations=ON_FILES),
-    "short write": Kind(injection.full(100), (OSError,), names_file=True, operations=ON_FILES),
-    "empty write": Kind(injection.full(0), (OSError,), names_file=True, operations=ON_FILES),
+    "short write": Kind(injection.full(100), (OSError,), names_file=True, operations=WRITING),
+    "empty write": Kind(injection.full(0), (OSError,), names_file=True, operations=WRITING),
     "no memory": Kind(injection.memory, (MemoryError, DeviceError)),
     "SIGINT at a file": Kind(
         injection.files(injection.signalling(signal.SIGINT)), (KeyboardInterrupt,), (False,), operations=ON_FILES

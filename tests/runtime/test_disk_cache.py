@@ -12,6 +12,7 @@ import pytest
 from tensorgrad.runtime import cache
 from tensorgrad.runtime.cache import DiskCache
 from tensorgrad.runtime.cpu import code, objects
+from tensorgrad.runtime.files import PART
 
 
 @pytest.fixture
@@ -115,8 +116,8 @@ def test_damage_is_dropped(name: str, disk: DiskCache, caplog: pytest.LogCapture
 
 def test_the_least_recently_used_make_room(disk: DiskCache) -> None:
     disk.write("a", bytes(200))
-    (disk.folder / f"killed{cache.UNFINISHED}").write_bytes(bytes(200))
-    os.utime(disk.folder / f"killed{cache.UNFINISHED}", (0, 0))
+    (disk.folder / f"killed{PART}").write_bytes(bytes(200))
+    os.utime(disk.folder / f"killed{PART}", (0, 0))
     for age, key in enumerate(("a", "b", "c", "d")):
         disk.write(key, bytes(200))
         os.utime(disk.path(key), (age + 1, age + 1))

@@ -22,11 +22,11 @@ from native_programs import HELPERS, SHAPES, Network, batch, compiled, module
 import tensorgrad as tg
 from tensorgrad.errors import CompilerError, DeviceError, OptionError
 from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
-from tensorgrad.runtime import cache
 from tensorgrad.runtime.cpu import CpuExecutable, code, compiler, compiling, objects, stepping, threads
 from tensorgrad.runtime.cpu.device import debug_flags
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TargetError
+from tensorgrad.runtime.files import PART
 from tensorgrad.runtime.program import (
     Binding,
     Buffer,
@@ -351,7 +351,7 @@ def test_a_program_of_one_file_starts_itself_no_second_time(monkeypatch: pytest.
 @pytest.mark.nightly
 def test_processes_trim_what_is_kept_beside_each_other(tmp_path: Path) -> None:
     """A file that another process has removed is no error, and leftovers of killed writers are removed."""
-    unfinished = tmp_path / f"x{cache.UNFINISHED}"
+    unfinished = tmp_path / f"x{PART}"
     unfinished.write_bytes(b"")
     os.utime(unfinished, (0, 0))
     program = f"""
@@ -369,7 +369,7 @@ for number in range(20):
     for process in running:
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
-    assert not list(tmp_path.glob(f"*{cache.UNFINISHED}"))
+    assert not list(tmp_path.glob(f"*{PART}"))
     assert 0 < sum(path.stat().st_size for path in tmp_path.glob("*.o")) <= 4000 + 3 * 2000
 
 
