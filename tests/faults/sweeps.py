@@ -166,6 +166,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, help="how many points of an operation to strike; by default all")
     parser.add_argument("--devices", nargs="+", default=["numpy", "cpu", "wgpu"])
     parser.add_argument("--kinds", nargs="+", default=list(KINDS))
+    parser.add_argument("--operations", nargs="+", default=list(OPERATIONS))
     options = parser.parse_args()
     print("| fault |", " | ".join(options.devices), "|")
     print("|---" * (1 + len(options.devices)) + "|")
@@ -174,7 +175,7 @@ def main() -> None:
         for device in options.devices:
             count = 0
             for name in KINDS[kind].operations:
-                if device in OPERATIONS[name].devices and device in KINDS[kind].devices:
+                if name in options.operations and device in OPERATIONS[name].devices and device in KINDS[kind].devices:
                     with tempfile.TemporaryDirectory() as folder:
                         count += sweep(device, name, KINDS[kind], Path(folder), options.most)
             counts.append(str(count))
