@@ -268,7 +268,7 @@ def read_onnx(folder: Path, device: Any) -> Values:
     prediction = subject.attach(predict, inputs={"x": X.shape})(x=X)
     evaluator = onnx.reference.ReferenceEvaluator(str(folder / "step.onnx"))
     results = evaluator.run(None, {"x": X, "y": Y})
-    return {"prediction": np.asarray(prediction), **dict(zip(evaluator.output_names, results, strict=True))}
+    return {"prediction": np.asarray(prediction), **dict(zip(map(str, evaluator.output_names), results, strict=True))}
 
 
 def schedules() -> dict[str, Schedule]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import importlib
 import os
 import resource
 import signal
@@ -20,8 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 from unittest.mock import patch
-
-from numpy._core import _multiarray_umath
 
 from tensorgrad.runtime.counting import RunCount
 
@@ -190,12 +189,12 @@ class Allocator:
     """NumPy's allocator, in which a fault can strike. It frees by NumPy's own function, so arrays outlive a block."""
 
     def __init__(self) -> None:
-        python = ctypes.pythonapi
+        python, numpy = ctypes.pythonapi, importlib.import_module("numpy._core._multiarray_umath")
         python.PyCapsule_GetPointer.restype = ctypes.c_void_p
         python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
         python.PyCapsule_New.restype = ctypes.py_object
         python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        address = python.PyCapsule_GetPointer(_multiarray_umath._ARRAY_API, None)
+        address = python.PyCapsule_GetPointer(numpy._ARRAY_API, None)
         table = ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
         self._set = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[SET_HANDLER])
         own = ctypes.PYFUNCTYPE(ctypes.py_object)(table[GET_HANDLER])()

@@ -28,7 +28,7 @@ def error(model: Any, x: Any, y: Any) -> Any:
     return tg.mse(model(x), y)
 
 
-def training(device: tg.DeviceName, **options: Any) -> tg.Training:
+def training(device: Any, **options: Any) -> tg.Training:
     rate = tg.optim.schedules.cosine(1e-2, 6, warmup=2)
     return compiled(model=MLP(3, 5, 2), loss=noisy, optimizer=tg.optim.adamw(rate), device=device, **options)
 
@@ -52,7 +52,7 @@ class Undisturbed:
         losses: The loss of each step.
     """
 
-    def __init__(self, device: tg.DeviceName):
+    def __init__(self, device: Any):
         self.device = device
         self.training = training(device)
         self.states, self.losses = [self.training.state_dict()], []

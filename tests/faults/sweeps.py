@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
@@ -23,7 +24,6 @@ import injection
 from injection import Fault, Injector
 from operations import CACHE, OPERATIONS, Operation, Undisturbed
 
-import tensorgrad as tg
 from tensorgrad.errors import DeviceError, DeviceLostError
 from tensorgrad.runtime.files import PART
 
@@ -144,7 +144,7 @@ def swept(operation: Operation, kind: Kind, most: int | None = None) -> int:
     return struck
 
 
-def sweep(device: tg.DeviceName, name: str, kind: Kind, folder: Path, most: int | None = None) -> int:
+def sweep(device: Any, name: str, kind: Kind, folder: Path, most: int | None = None) -> int:
     """Sweeps an operation on a device; see `swept`."""
     own = folder / "own"
     with caches(own):
@@ -154,7 +154,7 @@ def sweep(device: tg.DeviceName, name: str, kind: Kind, folder: Path, most: int 
 _undisturbed: dict[str, Undisturbed] = {}
 
 
-def undisturbed(device: tg.DeviceName) -> Undisturbed:
+def undisturbed(device: Any) -> Undisturbed:
     """Returns the training of a device, which all operations on it share."""
     if device not in _undisturbed:
         _undisturbed[device] = Undisturbed(device)
