@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import memref, scf, vector
 from xdsl.dialects.builtin import MemRefType, VectorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tensorgrad.checks.proving.symbols import Symbols
 from tensorgrad.checks.proving.terms import Condition, Linear, negation, nonnegative, number
@@ -252,13 +252,12 @@ class Uniformity:
             case memref.LoadOp():
                 return op.memref in self._constant and self._all(op.indices)
             case scf.IfOp():
-                place = list(op.results).index(value)  # pyright: ignore
+                place = cast(OpResult, value).index
                 return self.of(op.cond) and all(
                     self.of(cast(Operation, region.block.last_op).operands[place]) for region in op.regions
                 )
             case scf.ForOp():
-                place = list(op.results).index(value)  # pyright: ignore
-                return self.of(op.body.block.args[place + 1])
+                return self.of(op.body.block.args[cast(OpResult, value).index + 1])
             case _:
                 return not op.regions and self._all(op.operands)
 

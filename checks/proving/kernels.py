@@ -85,8 +85,10 @@ def _proved(
     stored = {op.operands[1] for op in kernel.walk() if isinstance(op, WRITES)}
     constant = frozenset(argument for argument in block.args if argument not in stored)
     known = {block.args[place]: held for place, held in contents.items()}
-    build = _of_shader if isinstance(kernel, wgsl.KernelOp) else _of_native
-    subject = build(kernel, block, dispatch, known, constant, asks)  # pyright: ignore
+    if isinstance(kernel, wgsl.KernelOp):
+        subject = _of_shader(kernel, block, dispatch, known, constant, asks)
+    else:
+        subject = _of_native(kernel, block, dispatch, known, constant, asks)
     dialect = kernel.name.partition(".")[0]
     return Proved(kernel.sym_name.data, dialect, dispatch.groups, tuple(verdicts(subject)))
 

@@ -7,7 +7,7 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tensorgrad.checks.proving.facts import (
     choice,
@@ -153,7 +153,7 @@ class Symbols:
         return first.plus(of_atom(turn), step)
 
     def _yielded(self, op: scf.IfOp, value: SSAValue) -> Linear:
-        place = list(op.results).index(value)  # pyright: ignore
+        place = cast(OpResult, value).index
         values: list[Linear] = []
         for region in (op.true_region, op.false_region):
             last = cast(Block, region.block).last_op
@@ -193,7 +193,7 @@ class Symbols:
             then, other = self.condition(op.lhs), self.condition(op.rhs)
             return either(both(chosen, then), both(negation(chosen), other))
         if isinstance(op, scf.IfOp):
-            place = list(op.results).index(value)  # pyright: ignore
+            place = cast(OpResult, value).index
             chosen = self.condition(op.cond)
             then, other = (
                 self.condition(cast(Operation, region.block.last_op).operands[place])

@@ -153,6 +153,8 @@ def test_wrong_positions_and_frequencies_are_refused() -> None:
         tg.nn.rotary_frequencies(8, -1.0)
     with pytest.raises(OptionError, match="low_turns <= high_turns"):
         tg.nn.RotaryScaling(2.0, 4.0, 1.0)
-    for wrong in ((0.0, 8), (2.0, 0), (2.0, 8, 1.0, 2.0), (2.0, 8, 32.0, 1.0, True, 0.0)):
+    for factor, length, fast, slow in ((0.0, 8, 32.0, 1.0), (2.0, 0, 32.0, 1.0), (2.0, 8, 1.0, 2.0)):
         with pytest.raises(OptionError, match="slow_turns <= fast_turns"):
-            tg.nn.YarnScaling(*wrong)
+            tg.nn.YarnScaling(factor, length, fast, slow)
+    with pytest.raises(OptionError, match="expected positive numbers"):
+        tg.nn.YarnScaling(2.0, 8, magnitude=0.0)
