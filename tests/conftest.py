@@ -94,9 +94,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def device() -> WebGPUDevice:
-    """The only WebGPU device of this process; without an adapter, fails and says what to install."""
+    """The only WebGPU device of this process, or its successor if a test has lost it.
+
+    Without an adapter, fails and says what to install.
+    """
     # Imported here, so that tests of the compiler run where wgpu is not installed.
     from tensorgrad.runtime.errors import NoAdapterError
     from tensorgrad.runtime.webgpu import WebGPUDevice

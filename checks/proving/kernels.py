@@ -84,7 +84,7 @@ def _proved(
     block = kernel.body.block
     stored = {op.operands[1] for op in kernel.walk() if isinstance(op, WRITES)}
     constant = frozenset(argument for argument in block.args if argument not in stored)
-    known = {block.args[place]: held for place, held in contents.items()}
+    known: dict[SSAValue, tuple[int, ...]] = {block.args[place]: held for place, held in contents.items()}
     if isinstance(kernel, wgsl.KernelOp):
         subject = _of_shader(kernel, block, dispatch, known, constant, asks)
     else:

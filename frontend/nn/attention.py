@@ -153,7 +153,7 @@ class YarnScaling:
     Example:
         >>> scaling = tg.nn.YarnScaling(factor=4.0, original_length=32768)
         >>> round(scaling.score_factor, 3)
-        1.297
+        1.296
 
     Attributes:
         factor: What frequencies are divided by.
