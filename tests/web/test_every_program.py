@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
 
 from benchmarks.workloads import NAMES, workload
@@ -55,7 +56,10 @@ def programs_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> lis
 def load_all(programs: list[Any], folder: Path, evaluate: Evaluate) -> None:
     """Loads programs in the page: those that have scalars as trainings, the others as functions."""
     for index, program in enumerate(programs):
-        state = {name: slot.decode(slot.encode(0)) for name, slot in program.slots("parameter", "state").items()}
+        state = {
+            name: slot.decode(slot.encode(np.zeros(slot.shape)))
+            for name, slot in program.slots("parameter", "state").items()
+        }
         Saved(program, state, host_of(program)).save(folder / f"{index}.tg")
     kernels = evaluate(
         "const counts = [];"
