@@ -99,7 +99,6 @@ class Subject:
         instances: How its instances differ.
         assumptions: What holds of each instance.
         use_solver: Whether to ask z3 what affine reasoning leaves open.
-        turns: The variable that counts the iterations of each loop.
     """
 
     symbols: Symbols
@@ -240,11 +239,9 @@ def _races(subject: Subject) -> Verdict:
     accesses = [access for access in subject.accesses.accesses if isinstance(access.buffer, BlockArgument)]
     instances = subject.instances
     far = tuple(variable for variable in instances.numbers if variable not in instances.local)
-    waits = bool(instances.local) and any(
-        meeting.first.buffer is meeting.second.buffer for meeting in subject.accesses.meetings
-    )
+    is_ordered = _ordered(subject)
+    numbers = far if is_ordered else instances.numbers
     for first, second in _pairs(accesses):
-        numbers = far if _ordered(subject) else instances.numbers
         _collide(subject, result, first, second, {}, numbers)
         if instances.distinct and first is not second:
             _collide(subject, result, second, first, {}, numbers)
@@ -252,7 +249,7 @@ def _races(subject: Subject) -> Verdict:
         for meeting in subject.accesses.meetings:
             shared = not isinstance(meeting.first.buffer, BlockArgument)
             private = shared and isinstance(meeting.first.buffer.owner, memref.AllocaOp)
-            if waits and not private and (shared or _ordered(subject)):
+            if not private and (shared or is_ordered):
                 renaming = _in_workgroup(subject, meeting)
                 if renaming is not None:
                     _collide(subject, result, meeting.first, meeting.second, renaming, instances.local)
@@ -318,7 +315,7 @@ def _collide(
     equal = _equal(subject, first, second, joint, one, other, renaming)
     if equal is not None:
         equal |= {v for v in numbers if len({*joint.bounds(of_atom(v)), *joint.bounds(renaming.variable(v))}) == 1}
-        if numbers and all(variable in equal for variable in numbers):
+        if all(variable in equal for variable in numbers):
             return
         merged = [zero(of_atom(v).minus(renaming.variable(v))) for v in equal]
         if joint.plus([*merged, zero(difference)]).contradict:
@@ -404,12 +401,16 @@ def _reached(subject: Subject, accesses: Sequence[Access], size: int) -> int:
 
 def _inside(subject: Subject, facts: Facts, element: Linear, size: int) -> bool:
     """Returns whether z3 shows that a position is less than a size."""
-    outside = [*facts.conditions, nonnegative(element.plus(number(-size)))]
-    if any(condition is False for condition in outside):
+    return _exclude(subject, [*facts.conditions, nonnegative(element.plus(number(-size)))])
+
+
+def _exclude(subject: Subject, conditions: Sequence[Condition]) -> bool:
+    """Returns whether conditions surely don't hold together, by z3 if it is used and none is decided."""
+    if any(condition is False for condition in conditions):
         return True
     if not subject.use_solver:
         return False
-    question = solver.Question(outside)
+    question = solver.Question(conditions)
     return not question.is_open and question.answer is None
 
 
@@ -428,13 +429,7 @@ def _overlap(subject: Subject, first: Access, second: Access) -> bool:
     low, high = joint.bounds(joint.simplified(one.minus(other)))
     if low > 0 or high < 0 or joint.contradict:
         return False
-    conditions = [*joint.conditions, zero(one.minus(other))]
-    if any(condition is False for condition in conditions):
-        return False
-    if not subject.use_solver:
-        return True
-    question = solver.Question(conditions)
-    return question.is_open or question.answer is not None
+    return not _exclude(subject, [*joint.conditions, zero(one.minus(other))])
 
 
 def described(op: Operation) -> str:

@@ -114,20 +114,30 @@ class Variable(Atom):
         return f"{self.key}{chr(39) * self.copy}"
 
 
-class _Hashed(Atom):
-    """An atom that keeps its hash, which takes time proportional to its size."""
+class _Compound(Atom):
+    """An atom of parts, by which it is compared; it keeps their hash, which takes time proportional to its size."""
 
+    _parts: tuple[object, ...]
     _hash: int
 
     def _keep(self, range_: Range, *parts: object) -> None:
         depth = max((part.depth for part in parts if isinstance(part, Linear)), default=0)
         object.__setattr__(self, "depth", depth + isinstance(self, Choice))
         object.__setattr__(self, "range", range_)
+        object.__setattr__(self, "_parts", parts)
         object.__setattr__(self, "_hash", hash((type(self), *parts)))
 
+    def __hash__(self) -> int:
+        return self._hash
 
-@dataclass(frozen=True)
-class Quotient(_Hashed):
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is type(self) and self._hash == other._hash and self._parts == other._parts
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient(_Compound):
     """The floor of a quotient by a positive constant."""
 
     dividend: Linear
@@ -137,15 +147,12 @@ class Quotient(_Hashed):
         low, high = self.dividend.range
         self._keep((low // self.divisor, high // self.divisor), self.dividend, self.divisor)
 
-    def __hash__(self) -> int:
-        return self._hash
-
     def __repr__(self) -> str:
         return f"({self.dividend}) / {self.divisor}"
 
 
-@dataclass(frozen=True)
-class Remainder(_Hashed):
+@dataclass(frozen=True, eq=False)
+class Remainder(_Compound):
     """The remainder of the floor of a quotient by a positive constant."""
 
     dividend: Linear
@@ -157,15 +164,12 @@ class Remainder(_Hashed):
         range_ = (low % self.divisor, high % self.divisor) if same else (0, self.divisor - 1)
         self._keep(range_, self.dividend, self.divisor)
 
-    def __hash__(self) -> int:
-        return self._hash
-
     def __repr__(self) -> str:
         return f"({self.dividend}) % {self.divisor}"
 
 
-@dataclass(frozen=True)
-class Least(_Hashed):
+@dataclass(frozen=True, eq=False)
+class Least(_Compound):
     """The smaller of two numbers."""
 
     first: Linear
@@ -175,15 +179,12 @@ class Least(_Hashed):
         x, y = self.first.range, self.second.range
         self._keep((min(x[0], y[0]), min(x[1], y[1])), self.first, self.second)
 
-    def __hash__(self) -> int:
-        return self._hash
-
     def __repr__(self) -> str:
         return f"min({self.first}, {self.second})"
 
 
-@dataclass(frozen=True)
-class Wrapped(_Hashed):
+@dataclass(frozen=True, eq=False)
+class Wrapped(_Compound):
     """The number of a range that is congruent to a number modulo the range's size."""
 
     number: Linear
@@ -198,52 +199,43 @@ class Wrapped(_Hashed):
         """The size of the range."""
         return self.high - self.low + 1
 
-    def __hash__(self) -> int:
-        return self._hash
-
     def __repr__(self) -> str:
         return f"wrapped({self.number})"
 
 
-@dataclass(frozen=True)
-class Choice(_Hashed):
+@dataclass(frozen=True, eq=False)
+class Choice(_Compound):
     """One number if a condition holds, otherwise another."""
 
     condition: Condition
     then: Linear
     other: Linear
-    range: Range = field(compare=False)
+    range: Range
 
     def __post_init__(self) -> None:
         self._keep(self.range, self.condition, self.then, self.other)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __repr__(self) -> str:
         return f"({self.condition} ? {self.then} : {self.other})"
 
 
-@dataclass(frozen=True)
-class Held(_Hashed):
+@dataclass(frozen=True, eq=False)
+class Held(_Compound):
     """The constant that a table holds at a place."""
 
     place: Linear
     table: tuple[int, ...]
-    range: Range = field(compare=False)
+    range: Range
 
     def __post_init__(self) -> None:
         self._keep(self.range, self.place, self.table)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __repr__(self) -> str:
         return f"table[{self.place}]"
 
 
-@dataclass(frozen=True)
-class Product(_Hashed):
+@dataclass(frozen=True, eq=False)
+class Product(_Compound):
     """The product of two numbers that both vary."""
 
     first: Linear
@@ -252,9 +244,6 @@ class Product(_Hashed):
     def __post_init__(self) -> None:
         ends = [x * y for x in self.first.range for y in self.second.range]
         self._keep((min(ends), max(ends)), self.first, self.second)
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def __repr__(self) -> str:
         return f"({self.first}) * ({self.second})"

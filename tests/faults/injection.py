@@ -8,7 +8,6 @@ system that is full is the kernel's limit of a file's size: it fails in the midd
 from __future__ import annotations
 
 import ctypes
-import errno
 import importlib
 import os
 import resource
@@ -244,9 +243,6 @@ def runs(act: Act) -> Injector:
 
     return inject
 
-
-FULL = errno.ENOSPC
-FAULTY = errno.EIO
 
 # A GPU
 
