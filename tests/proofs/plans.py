@@ -19,7 +19,7 @@ from itertools import cycle, product
 from math import prod
 from typing import Any, TypeAlias, cast
 
-from symbolic import Refuted, z3
+from symbolic import Refuted, limited, z3
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
@@ -38,7 +38,6 @@ NUMBER = "proof.number"
 ADDED = "added"
 """The number of what the plan added: copies of updates that are not in place."""
 ZEROS = "0 between the parts of a row"
-TIMEOUT = 10_000
 Key: TypeAlias = tuple[object, int]
 """The number of an op, and how often it ran before."""
 
@@ -241,8 +240,7 @@ def may_overwrite(kernel: buf.KernelOp, source: int, target: int) -> bool:
         same_element = equal(at(read_at, before), at(written_at, after))
         own_point = equal(before[:rank], after[:rank])
         in_turn = equal(before, after) if first == last else z3.BoolVal(first < last)
-        solver = z3.Solver()
-        solver.set("timeout", TIMEOUT)
+        solver = limited()
         solver.add(*within_loops(reader, before), *within_loops(writer, after))
         solver.add(same_element, z3.Not(z3.And(own_point, in_turn)))
         if solver.check() != z3.unsat:
@@ -399,8 +397,7 @@ def refute(homes: Sequence[Home], what: str, *conditions: Any) -> None:
     Raises:
         Refuted: They do; names the homes there.
     """
-    solver = z3.Solver()
-    solver.set("timeout", TIMEOUT)
+    solver = limited()
     solver.add(*conditions)
     answer = solver.check()
     if answer == z3.sat:

@@ -129,12 +129,18 @@ class Path:
         return solver.check() != z3.unsat
 
     def _solver(self, effort: int) -> Any:
-        solver = z3.Solver()
-        solver.set("rlimit", effort)
-        solver.set("timeout", TIMEOUT)
-        solver.set("random_seed", 0)
+        solver = limited(effort)
         solver.add(*self.assumed)
         return solver
+
+
+def limited(effort: int = EFFORT) -> Any:
+    """Returns a solver that gives up after so many steps, whatever the machine does beside them."""
+    solver = z3.Solver()
+    solver.set("rlimit", effort)
+    solver.set("timeout", TIMEOUT)
+    solver.set("random_seed", 0)
+    return solver
 
 
 def monotone(x: Term, other: Term, divisor: Term, same: Term, quotient: Term, larger: Term) -> Theorem:
