@@ -11,7 +11,8 @@ compares a step of two processes with that of one; `attention` compares tiled na
 losses after an edit of a program, with the caches of the run before; `imported` compares training steps of PyTorch
 modules that `tg.from_torch` imported with PyTorch's own; `inference` compares calls of ResNet-18, MobileNetV3, ViT and
 U-Net, and of single convolutions, with PyTorch and ONNX Runtime (`pip install -e '.[bench,models,test]'`).
-`precision` compares steps on the CPU by precision, with PyTorch's autocast.
+`precision` compares steps on the CPU by precision, with PyTorch's autocast. `device_times` times kernels by the
+adapter's own clock, beside PyTorch's on a CUDA device.
 `all` runs all of these.
 
 `smollm2`, which `all` omits, is a training step of 135 million parameters, by default on the CPU; it takes 6 GB and
@@ -34,6 +35,7 @@ from benchmarks import (
     calls,
     cold,
     counts,
+    device_times,
     distributed,
     driver,
     eager,
@@ -69,6 +71,7 @@ OTHERS = (
     "imported",
     "inference",
     "precision",
+    "device_times",
 )
 """The benchmarks other than training steps."""
 
@@ -146,6 +149,8 @@ def main(arguments: list[str] | None = None) -> None:
             counts.report(out=options.out / "counts.json")
         elif what == "kernels":
             run_kernels(options)
+        elif what == "device_times":
+            device_times.report_device_times(options.rounds, options.out / "device_times.json")
         elif what == "initialization":
             initialization.report(options.rounds, options.out / "initialization.json")
         elif what == "blame":

@@ -20,6 +20,7 @@ from tensorgrad.driver.compiling.recipe import Recipe
 from tensorgrad.driver.compiling.running import Phases
 from tensorgrad.driver.device import find_device
 from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.runtime.backend import Executable
 
 Arrays = dict[str, np.ndarray]
 ROWS, COLUMNS = 4096, 1024
@@ -53,7 +54,7 @@ def _normal(**shapes: tuple[int, ...]) -> Arrays:
     return {name: generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
 
 
-def _product(m: int, n: int, k: int) -> Kernel:
+def product(m: int, n: int, k: int) -> Kernel:
     def multiply(a: Any, b: Any) -> Any:
         return a @ b
 
@@ -61,7 +62,7 @@ def _product(m: int, n: int, k: int) -> Kernel:
     return Kernel(lambda: _normal(a=(m, k), b=(k, n)), multiply, multiply, multiply, 2 * m * n * k, size)
 
 
-def _transposed_product(m: int, n: int, k: int) -> Kernel:
+def transposed_product(m: int, n: int, k: int) -> Kernel:
     """Returns a product with a transposed right operand, contiguous along the contracted axis."""
 
     def multiply(a: Any, b: Any) -> Any:
@@ -164,14 +165,14 @@ def _stream(a: Any, b: Any, c: Any) -> Any:
 
 ROW_BYTES = 4 * ROWS * COLUMNS
 KERNELS: dict[str, Kernel] = {
-    "matmul 64": _product(64, 64, 64),
-    "matmul 128": _product(128, 128, 128),
-    "matmul 256": _product(256, 256, 256),
-    "matmul 512": _product(512, 512, 512),
-    "matmul 1024": _product(1024, 1024, 1024),
-    "matmul 1024 transposed": _transposed_product(1024, 1024, 1024),
-    "matmul 509x517x523": _product(509, 517, 523),
-    "matmul 1000x1000x70": _product(1000, 1000, 70),
+    "matmul 64": product(64, 64, 64),
+    "matmul 128": product(128, 128, 128),
+    "matmul 256": product(256, 256, 256),
+    "matmul 512": product(512, 512, 512),
+    "matmul 1024": product(1024, 1024, 1024),
+    "matmul 1024 transposed": transposed_product(1024, 1024, 1024),
+    "matmul 509x517x523": product(509, 517, 523),
+    "matmul 1000x1000x70": product(1000, 1000, 70),
     "masked matmul 2048x16x1024": _masked_product(2048, 16, 1024),
     "convolution 3x3": _convolution((32, 64, 16, 16), (64, 64, 3, 3), 1, 1),
     "convolution 4x4 by 2": _convolution((32, 64, 16, 16), (64, 64, 4, 4), 2, 1),
@@ -240,20 +241,34 @@ class _Operands(tg.nn.Module):
             setattr(self, name, tg.nn.param(array.shape, init=tg.initializers.zeros, dtype=array.dtype))
 
 
-def ours(kernel: Kernel, device: tg.DeviceName, arrays: Arrays) -> Contestant:
-    """Returns a kernel compiled by tensorgrad."""
+def compiled(
+    kernel: Kernel, device: tg.DeviceName, arrays: Arrays, observed: bool = True
+) -> tuple[Executable, dict[str, np.ndarray]]:
+    """Returns a kernel compiled by tensorgrad, with its floats on the device, and the inputs of a step.
+
+    Args:
+        kernel: The kernel.
+        device: The device.
+        arrays: The operands.
+        observed: Whether a step also returns one element of the result, as `result1`.
+    """
     floats = {name: array for name, array in arrays.items() if array.dtype.kind == "f"}
     integers = {name: array for name, array in arrays.items() if name not in floats}
 
-    def run(operands: _Operands, integers: Mapping[str, Any]) -> tuple[Any, Any]:
+    def run(operands: _Operands, integers: Mapping[str, Any]) -> tuple[Any, ...]:
         result = kernel.ours(**{name: getattr(operands, name) for name in floats}, **integers)
-        return result, tg.reshape(result, (-1,))[0]
+        return (result, tg.reshape(result, (-1,))[0]) if observed else (result,)
 
     traced = tg.trace(run, _Operands(floats), integers)
     recipe = Recipe("run", traced, lambda *_: [SimplifyPass()], find_device(device))
     executable = compile_recipe(recipe, Phases()).executable
     executable.write(floats)
-    inputs = {f"integers.{name}": array for name, array in integers.items()}
+    return executable, {f"integers.{name}": array for name, array in integers.items()}
+
+
+def ours(kernel: Kernel, device: tg.DeviceName, arrays: Arrays) -> Contestant:
+    """Returns a kernel compiled by tensorgrad."""
+    executable, inputs = compiled(kernel, device, arrays)
 
     def step() -> float:
         return float(executable.step(inputs, {})["result1"])

@@ -14,9 +14,9 @@ import numpy as np
 from benchmarks.harness import Contestant
 
 ON_CPU = ("numpy_peer", "torch_peer", "torch_compile_peer", "jax_peer", "iree_peer", "tinygrad_cpu_peer")
-PEERS = ("hand_fused", "tinygrad_peer", *ON_CPU)
+PEERS = ("hand_fused", "tinygrad_peer", "torch_cuda_peer", "torch_cuda_compile_peer", *ON_CPU)
 
-ONLY = {"smollm2": ("torch_peer", "torch_compile_peer")}
+ONLY = {"smollm2": ("torch_peer", "torch_compile_peer", "torch_cuda_peer", "torch_cuda_compile_peer")}
 """The workloads that only some peers implement, with those peers."""
 
 

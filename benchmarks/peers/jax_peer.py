@@ -14,6 +14,8 @@ from benchmarks.harness import Contestant
 from benchmarks.peers import SETTINGS, Settings
 from benchmarks.peers.layers import Parameters, layers, linear
 
+jax.config.update("jax_default_matmul_precision", "highest")  # on a GPU it would be TF32
+
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
 

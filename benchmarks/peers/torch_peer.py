@@ -1,4 +1,4 @@
-"""The workloads in PyTorch on the CPU, eager or compiled, with fused Adam."""
+"""The workloads in PyTorch on the CPU or a CUDA device, eager or compiled, with fused Adam."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def _shared_attention(p: Parameters, name: str, x: Any, angles: tuple[Any, Any])
 def smollm2(p: Parameters, tokens: Any, following: Any) -> Any:
     x = functional.embedding(tokens, p["tokens.weight"])
     half = x.shape[-1] // smollm2_workload.HEADS // 2
-    turns = smollm2_workload.ROTARY ** (-torch.arange(half, dtype=torch.float64) / half)
-    angles = torch.arange(x.shape[1])[:, None] * turns
+    turns = smollm2_workload.ROTARY ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
+    angles = torch.arange(x.shape[1], device=x.device)[:, None] * turns
     rotation = angles.cos().float(), angles.sin().float()
     for block in range(sum(name.endswith("norm1.weight") for name in p)):
         name = f"blocks.{block}"
@@ -106,13 +106,21 @@ LOSSES: dict[str, Callable[..., Any]] = {
 
 
 def contestant(
-    name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray], compiled: bool = False
+    name: str,
+    parameters: Mapping[str, np.ndarray],
+    batch: Mapping[str, np.ndarray],
+    compiled: bool = False,
+    device: str = "cpu",
 ) -> Contestant:
-    """Returns a workload in PyTorch; with `compiled`, `torch.compile` compiles the loss and its backward pass."""
+    """Returns a workload in PyTorch; with `compiled`, `torch.compile` compiles the loss and its backward pass.
+
+    On a CUDA device, products and convolutions are in f32, as ours: TF32, which convolutions have by default, is off.
+    """
     settings = SETTINGS[name]
+    torch.backends.cudnn.allow_tf32 = False
     loss = torch.compile(LOSSES[name], dynamic=False) if compiled else LOSSES[name]
-    p = {path: torch.nn.Parameter(torch.from_numpy(np.array(value))) for path, value in parameters.items()}
-    tensors = {key: torch.from_numpy(np.array(value)) for key, value in batch.items()}
+    p = {path: torch.nn.Parameter(torch.tensor(value, device=device)) for path, value in parameters.items()}
+    tensors = {key: torch.tensor(value, device=device) for key, value in batch.items()}
     decayed = {path for path in p if path.endswith(settings.decay)}
     groups = [
         {"params": [value for path, value in p.items() if path in decayed], "weight_decay": settings.weight_decay or 0},
@@ -131,7 +139,7 @@ def contestant(
         return value.detach().item()
 
     return Contestant(
-        f"torch{'.compile' if compiled else ' eager'} (CPU)",
+        f"torch{'.compile' if compiled else ' eager'} ({device.upper()})",
         step,
         {"version": torch.__version__, "threads": torch.get_num_threads()},
     )
