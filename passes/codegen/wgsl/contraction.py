@@ -26,6 +26,7 @@ from tensorgrad.passes.codegen.common.reductions import reductions_of
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op, stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops, place_of, strided
 from tensorgrad.passes.codegen.wgsl.block_values import BlockPosition, BlockValues, places_of
+from tensorgrad.passes.codegen.wgsl.staging import staged_extent, staged_memory, staged_pitch
 from tensorgrad.passes.codegen.wgsl.vectors import are_vector
 from tensorgrad.passes.scalars import Value
 
@@ -224,7 +225,8 @@ class OutputBlock:
             for value, memory in shared.items():
                 self._fill(code, value, memory, first)
             code.append(wgsl.BarrierOp())  # a thread reads what others have staged
-            count = (total - first).at_most(chunk)
+            # A constant trip count lets drivers unroll the loop.
+            count = code.number(chunk) if total % chunk == 0 else (total - first).at_most(chunk)
             results = code.loop_to(count, held, lambda k, now: self._staged_step(code, k, first, shared, kept, now))
             code.append(wgsl.BarrierOp())  # the next chunk overwrites what others may still read
             return results
@@ -232,34 +234,53 @@ class OutputBlock:
         return code.loop(-(-total // chunk), start, over_chunks)
 
     def _shared(self, value: SSAValue) -> SSAValue:
-        extent = self._extent("row" in self.axes[value])
-        return self.code.frame.array(self.code.block, MemRefType(value.type, [extent * self.tile.chunk]))
-
-    def _extent(self, is_row: bool) -> int:
-        """Returns how many rows, or columns, a workgroup covers."""
-        return self.tile.rows * self.tile.depth if is_row else self.tile.columns * self.tile.lanes
+        kind = staged_memory(self.tile, value.type, "row" in self.axes[value])
+        return self.code.frame.array(self.code.block, kind)
 
     def _fill(self, code: Code, value: SSAValue, memory: SSAValue, first: Value) -> None:
         """Fills a chunk of a value cooperatively, with coalesced loads by the workgroup's threads."""
         is_row = "row" in self.axes[value]
-        extent, chunk, tile = self._extent(is_row), self.tile.chunk, self.tile
+        extent, chunk, threads = staged_extent(self.tile, is_row), self.tile.chunk, self.tile.threads
         group = code.group(1 if is_row else 0) * extent
         needed = needed_for([value])
         steps_first = self._lies_along_steps(needed)
+        width = VECTOR if element_of(memory) == wgsl.VECTOR else 1
 
-        def body(at: Value, _: object) -> Sequence[Value]:
+        def fill(at: Value) -> None:
             # Neighbouring threads differ in the fast index, and read neighbouring elements.
-            inside, across = (chunk, False) if steps_first else (extent, True)
+            inside, across = (chunk, False) if steps_first else (extent // width, True)
             fast, slow = at % inside, at // inside
             place, step = (fast, slow) if across else (slow, fast)
-            where = _clamped(group + place, self.extents[1 if is_row else 2])
-            k = _clamped(first + step, math.prod(self.own))
-            loops = self.loops(where, self.columns[0]) if is_row else self.loops(self.rows[0], where)
-            computed = self._computed(code, value, needed, strided(loops, k, list(self.own)))
-            code.put(computed, memory, step * extent + place)
+            k = first + step if math.prod(self.own) % chunk == 0 else _clamped(first + step, math.prod(self.own))
+            computed = [
+                self._computed(code, value, needed, strided(self._staged_loops(is_row, index), k, list(self.own)))
+                for index in (group + (place * width + element) for element in range(width))
+            ]
+            filled = computed[0] if width == 1 else code.add(wgsl.JoinOp([element.ssa for element in computed]))
+            code.put(filled, memory, step * (staged_pitch(self.tile, is_row) // width) + place)
+
+        self._share(code, extent // width * chunk, threads, fill)
+
+    def _share(self, code: Code, count: int, threads: int, body: Callable[[Value], None]) -> None:
+        """Divides iterations among a workgroup's threads; a constant trip count lets drivers unroll the loop."""
+        mine = code.add(wgsl.LocalIndexOp())
+
+        def turn(at: Value, _: object) -> Sequence[Value]:
+            body(at * threads + mine if count % threads == 0 else at)
             return []
 
-        code.loop(extent * chunk, [], body, start=code.add(wgsl.LocalIndexOp()), step=tile.lanes * tile.depth)
+        if count == threads:
+            body(mine)
+        elif count % threads == 0:
+            code.loop(count // threads, [], turn)
+        else:
+            code.loop(count, [], turn, start=mine, step=threads)
+
+    def _staged_loops(self, is_row: bool, at: Value) -> Loops:
+        """Returns the grid's loops at a row or column that this thread stages."""
+        if is_row:
+            return self.loops(_clamped(at, self.extents[1]) if self.cut_rows else at, self.columns[0])
+        return self.loops(self.rows[0], _clamped(at, self.extents[2]) if self.cut_columns else at)
 
     def _lies_along_steps(self, needed: Collection[SSAValue]) -> bool:
         """Returns whether a value's operands are contiguous along the reduction, not along the rows or columns."""
@@ -291,8 +312,8 @@ class OutputBlock:
         held: Sequence[Value],
     ) -> Sequence[Value]:
         position = first + k
-        mine = code.add(wgsl.LocalIdOp(1)) * self.tile.rows
-        lane = code.add(wgsl.LocalIdOp(0))
+        lane, line = (code.add(wgsl.LocalIdOp(dim)) for dim in range(2))
+        vectors: dict[tuple[SSAValue, int], Value] = {}
         numbers = {argument: number for number, argument in self._arguments()}
 
         def loops(place: BlockPosition) -> Loops:
@@ -303,9 +324,17 @@ class OutputBlock:
                 return kept[value, place]
             if value not in shared:
                 return self._load(code, numbers[value], loops(place))
-            is_row = place.row >= 0
-            start, step = (mine, place.row) if is_row else (lane, place.column * self.tile.lanes)
-            return code.element(shared[value], k * self._extent(is_row) + (start + step))
+            memory, is_row = shared[value], place.row >= 0
+            pitch = staged_pitch(self.tile, is_row)
+            if not is_row:
+                return code.element(memory, k * pitch + (lane + place.column * self.tile.lanes))
+            if element_of(memory) != wgsl.VECTOR:
+                return code.element(memory, k * pitch + (line * self.tile.rows + place.row))
+            number, element = divmod(place.row, VECTOR)
+            if (value, number) not in vectors:
+                at = k * (pitch // VECTOR) + (line * (self.tile.rows // VECTOR) + number)
+                vectors[value, number] = code.element(memory, at)
+            return code.add(vector.ExtractOp(vectors[value, number].ssa, [element], f32))
 
         return self._folded(code, held, load, loops, list(shared))
 

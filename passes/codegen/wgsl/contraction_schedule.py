@@ -40,6 +40,7 @@ from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.common.archetype import Archetype, body_size
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
+from tensorgrad.passes.codegen.wgsl.staging import staged_pitch
 from tensorgrad.runtime.target import Target
 
 BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -95,7 +96,7 @@ class ContractionArchetype(Archetype[ContractionSchedule]):
             if holds_sums(schedule):
                 result[element_of(stage.outputs[0]), schedule.rows * schedule.threads] += schedule.columns
             if schedule.chunk:
-                extent = max(schedule.rows * schedule.depth, schedule.columns * schedule.lanes) * schedule.chunk
+                extent = max(staged_pitch(schedule, is_row) for is_row in (True, False)) * schedule.chunk
                 result.update((element_of(operand), extent) for operand in stage.inputs if not is_shape_only(operand))
         return result
 
@@ -296,7 +297,7 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuMode
     depth = min(16, target.max_compute_invocations_per_workgroup // lanes, target.max_compute_workgroup_size_y)
     rest = math.prod(grid) // (row_extent * column_extent)
     columns = min(4, max(1, -(-column_extent // lanes)))
-    rows = min(4, row_extent)
+    depth, rows = max(depth // 2, 1), min(8, row_extent)
     while depth > 1 and depth // 2 * rows >= row_extent:
         depth //= 2
 
@@ -304,15 +305,17 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuMode
         across = -(-column_extent // (columns * lanes))
         return across * -(-row_extent // (rows * depth)) * rest
 
-    while groups() < 64 and (rows > 1 or columns > 1):
+    while groups() < machine.busy_groups and (rows > 1 or columns > 1):
         if columns > rows:
             columns = -(-columns // 2)
         else:
             rows = -(-rows // 2)
     tile = Tile(row=row, column=column, rows=rows, columns=columns, lanes=lanes, depth=depth)
     steps = math.prod(loop_extents(stage)[len(grid) :])
-    staged = replace(tile, chunk=machine.staged)
-    fits = steps >= 2 * machine.staged and can_stage(staged, stage, target)
+    # Chunks of one length have constant trip counts.
+    even = (chunk for chunk in range(machine.staged, machine.staged // 2, -1) if steps % chunk == 0)
+    staged = replace(tile, chunk=next(even, machine.staged))
+    fits = steps >= 2 * staged.chunk and can_stage(staged, stage, target)
     return staged if fits and tile.threads >= machine.lanes else tile
 
 
@@ -348,8 +351,7 @@ def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
 def staged_bytes(tile: Tile, stage: GenericOp, staged: Sequence[SSAValue]) -> int:
     """Returns the bytes of workgroup memory that staged values of a contraction's body take."""
     axes = axes_of_values(stage, tile.row, tile.column)
-    across = {"row": tile.rows * tile.depth, "column": tile.columns * tile.lanes}
-    return sum(4 * across[side] * tile.chunk for value in staged for side in axes[value])
+    return sum(4 * staged_pitch(tile, side == "row") * tile.chunk for value in staged for side in axes[value])
 
 
 def _results(stage: GenericOp) -> Sequence[SSAValue]:
