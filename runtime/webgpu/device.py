@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from threading import RLock
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import wgpu
@@ -18,6 +18,7 @@ from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu.adapters import AdapterInfo, is_software, request_adapter
 from tensorgrad.runtime.webgpu.c_types import know_types
 from tensorgrad.runtime.webgpu.encoding import Command, Recording, Segment, recorded
+from tensorgrad.runtime.webgpu.mapping import read_and_unmap, read_mapped
 from tensorgrad.runtime.webgpu.patience import Worker
 from tensorgrad.runtime.webgpu.reporting import check_usable, reporting, take_loss
 
@@ -304,8 +305,8 @@ class WebGPUDevice:
         for batch in _batches(ranges, results):
             with self.reporting(doing):
                 staging, total = self._stage(batch)
-                staging.map_sync(wgpu.MapMode.READ, 0, total)
-                self._unstage(staging, total, batch)
+                read_mapped(self.wgpu_device, staging, total, partial(_split, batch))
+                self._staging = staging
         return results
 
     async def read_ranges_async(self, ranges: Sequence[Range], doing: str = "reading results") -> list[np.ndarray]:
@@ -318,7 +319,8 @@ class WebGPUDevice:
                 # The device may have been destroyed meanwhile: reading from it then would abort the process.
                 if self.is_lost:
                     self._check_lost(doing)
-                self._unstage(staging, total, batch)
+                read_and_unmap(staging, total, partial(_split, batch))
+                self._staging = staging
         return results
 
     @cached_property
@@ -349,21 +351,18 @@ class WebGPUDevice:
         self.recorded(segments).submit()
         return staging, total
 
-    def _unstage(self, staging: wgpu.GPUBuffer, total: int, batch: Batch) -> None:
-        view: Any = staging.read_mapped(0, total, copy=False)
-        mapped = np.frombuffer(view, np.uint8)
-        position = 0
-        for (_, _, size), destination in batch:
-            destination[:] = mapped[position : position + size]
-            position += size
-        del mapped, view
-        staging.unmap()
-        self._staging = staging
-
     @property
     def staging_bytes(self) -> int:
         """The size of the staging buffer for reads."""
         return self._staging.size if self._staging is not None else 0
+
+
+def _split(batch: Batch, mapped: np.ndarray) -> None:
+    """Copies what a batch has staged to its destinations."""
+    position = 0
+    for (_, _, size), destination in batch:
+        destination[:] = mapped[position : position + size]
+        position += size
 
 
 def _batches(ranges: Sequence[Range], results: Sequence[np.ndarray]) -> Iterator[Batch]:

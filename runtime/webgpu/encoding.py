@@ -48,8 +48,16 @@ SIGNATURES = {
     "wgpuCommandEncoderRelease": "void(*)(struct WGPUCommandEncoderImpl *)",
     "wgpuQueueSubmit": "void(*)(struct WGPUQueueImpl *, size_t, struct WGPUCommandBufferImpl * *)",
     "wgpuCommandBufferRelease": "void(*)(struct WGPUCommandBufferImpl *)",
+    "wgpuBufferMapAsync": (
+        "WGPUFuture(*)(struct WGPUBufferImpl *, uint64_t, size_t, size_t, WGPUBufferMapCallbackInfo)"
+    ),
+    "wgpuDevicePoll": "uint32_t(*)(struct WGPUDeviceImpl *, uint32_t, uint64_t *)",
+    "wgpuBufferGetConstMappedRange": "void *(*)(struct WGPUBufferImpl *, size_t, size_t)",
+    "wgpuBufferUnmap": "void(*)(struct WGPUBufferImpl *)",
 }
-"""The native functions that a step calls, with the C signatures that this module was written for."""
+"""The native functions that a step and a read call, with the C signatures that this package was written for."""
+
+MAP_CALLBACK = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
 
 
 @dataclass(frozen=True)
@@ -191,6 +199,7 @@ class NativeLibrary:
         self._ffi = ffi
         self._errors = errors
         self.null = ffi.NULL
+        self._allow_process_events = lib.WGPUCallbackMode_AllowProcessEvents
         self.create_encoder = lib.wgpuDeviceCreateCommandEncoder
         self.begin_pass = lib.wgpuCommandEncoderBeginComputePass
         self.set_pipeline = lib.wgpuComputePassEncoderSetPipeline
@@ -204,6 +213,10 @@ class NativeLibrary:
         self.release_encoder = lib.wgpuCommandEncoderRelease
         self.queue_submit = lib.wgpuQueueSubmit
         self.release_commands = lib.wgpuCommandBufferRelease
+        self.map_buffer = lib.wgpuBufferMapAsync
+        self.poll = lib.wgpuDevicePoll
+        self.mapped_range = lib.wgpuBufferGetConstMappedRange
+        self.unmap = lib.wgpuBufferUnmap
 
     def handle(self, owner: Any) -> Any:
         """Returns the native handle of a wgpu-py object, which must be kept alive while the handle is used.
@@ -219,6 +232,17 @@ class NativeLibrary:
     def array(self, type_name: str, values: Sequence[int] | int) -> Any:
         """Returns a C array of these values, or of this many zeros."""
         return self._ffi.new(type_name, values)
+
+    def map_callback(self, call: Callable[..., object]) -> Any:
+        """Returns what `map_buffer` takes to call a function; it must be kept alive until then."""
+        info = self._ffi.new("WGPUBufferMapCallbackInfo *")
+        info.mode = self._allow_process_events
+        info.callback = callback = self._ffi.callback(MAP_CALLBACK, call)
+        return info, callback
+
+    def memory(self, pointer: Any, size: int) -> Any:
+        """Returns the memory at a pointer, as a buffer of Python's."""
+        return self._ffi.buffer(pointer, size)
 
     def checked(self, call: Callable[..., Result], *arguments: Any) -> Result:
         """Makes a native call, or several, and raises the error that it reports, as wgpu-py does for each call.

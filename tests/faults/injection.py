@@ -282,7 +282,9 @@ def gpu(strike: Callable[[], object], submits: bool = True) -> Injector:
         ]
         library = encoding.native_library()
         if library is not None:
-            places += [(library, name) for name in ("create_encoder", "finish", *(["queue_submit"] * submits))]
+            places += [
+                (library, name) for name in ("create_encoder", "finish", "map_buffer", *(["queue_submit"] * submits))
+            ]
         with ExitStack() as stack:
             for owner, name in places:
                 stack.enter_context(patch.object(owner, name, struck(getattr(owner, name))))
