@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from tensorgrad.dialects.tg import sort
 from tensorgrad.dialects.tg.base import TensorOp, int_value
@@ -95,8 +95,10 @@ def _in_run(b: StageBody, run: int, shape: Sequence[int]) -> tuple[Value, Value,
     return within, other, place - within + other
 
 
-def _over_run(source: View, run: int, shape: Sequence[int], compute: Compute, op: TensorOp) -> KernelSpec:
-    """Returns a kernel that sums, for each position, what `compute` returns for every element of its run."""
+def _over_run(
+    source: View, run: int, shape: Sequence[int], compute: Compute, combine: type[Operation], op: TensorOp
+) -> KernelSpec:
+    """Returns a kernel that combines, for each position, what `compute` returns for every element of its run."""
     return KernelSpec(
         tuple(shape),
         (),
@@ -104,7 +106,7 @@ def _over_run(source: View, run: int, shape: Sequence[int], compute: Compute, op
         compute,
         reduced=(run,),
         gathered=[source.buffer],
-        combine=arith.AddiOp,
+        combine=combine,
         location=op.location,
     )
 
@@ -130,11 +132,15 @@ def _ranks(
         counted = before() if inside is None else b.guarded(inside, before, b.constant(0, i1))
         return counted.cast(arith.ExtUIOp, i32)
 
-    return _over_run(keys, run, shape, compute, op)
+    return _over_run(keys, run, shape, compute, arith.AddiOp, op)
 
 
 def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> KernelSpec:
-    """Returns a kernel that inverts ranks: for each position in a run, the row position of the element ranked there."""
+    """Returns a kernel that inverts ranks: for each position in a run, the row position of the element ranked there.
+
+    One element of a run is ranked there, and the maximum is its position. A device that compares keys inconsistently
+    ranks several alike, or none: the maximum is then some position of the row, at which merges read without a test.
+    """
     run = min(run, shape[-1])
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
@@ -148,7 +154,7 @@ def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> Kerne
 
         return named() if shape[-1] % run == 0 else b.guarded(at < shape[-1], named, b.constant(0, i32))
 
-    return _over_run(ranks, run, shape, compute, op)
+    return _over_run(ranks, run, shape, compute, arith.MaxSIOp, op)
 
 
 def _smaller(b: StageBody, x: Value, y: Value) -> Value:

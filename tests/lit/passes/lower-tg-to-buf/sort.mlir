@@ -62,6 +62,7 @@ func.func @ranked(%x: tensor<4x30xf32>) -> tensor<4x30xi32> {
 // CHECK: buf.kernel grid = [4, 30] ins(%1 : memref<4x30xi32>) outs(%0 : memref<4x30xi32>) {
 // CHECK: iterator_types = ["parallel", "parallel", "reduction"]
 // CHECK: arith.cmpi eq
+// CHECK: arith.maxsi
 // CHECK: func.return
 
 // The last run is cut short by the end of the row: loads beyond it are guarded. The two runs are then merged.
