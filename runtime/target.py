@@ -41,7 +41,8 @@ class Target:
             supports f64.
         vector_bytes: The size of a CPU vector register: 16 with NEON, 32 with AVX2, 64 with AVX-512.
         bf16_dot: Whether native code may add products of pairs of bf16 to f32, as AVX512-BF16 does.
-        check_bounds: Whether native code checks every index before an access.
+        check_bounds: Whether kernels check every index before an access: native code reports the first that is out of
+            bounds, and shaders stay within.
 
     Raises:
         TargetError: A field's value is out of range; names the field.

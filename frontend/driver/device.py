@@ -106,6 +106,7 @@ def load_program(
     in_turn: bool = False,
     timeout: float | None = None,
     snapshot_every: int | None = None,
+    trusted: bool = True,
 ) -> ProgramExecutable[Any, Any]:
     """Loads a program on a device; see `CpuExecutable`, `WebGPUExecutable` and `RestartingExecutable`.
 
@@ -117,6 +118,7 @@ def load_program(
         timeout: For how many seconds to wait for the device at a time.
         snapshot_every: After how many steps to take a snapshot to restart from when the device is lost; `None` takes
             none, unless `share` does.
+        trusted: Whether our compiler wrote the kernels, now or for its cache; see `WebGPUExecutable`.
 
     Raises:
         ProgramError, TargetError: The program is malformed, or doesn't match the device.
@@ -128,11 +130,11 @@ def load_program(
     from tensorgrad.runtime.webgpu import RestartingExecutable, WebGPUExecutable
 
     if isinstance(share, RestartingExecutable):
-        return RestartingExecutable(program, device, share, in_turn, timeout)
+        return RestartingExecutable(program, device, share, in_turn, timeout, trusted=trusted)
     if snapshot_every is not None:
-        return RestartingExecutable(program, device, None, in_turn, timeout, snapshot_every)
+        return RestartingExecutable(program, device, None, in_turn, timeout, snapshot_every, trusted)
     assert share is None or isinstance(share, WebGPUExecutable)
-    return WebGPUExecutable(program, device, share, in_turn, timeout)
+    return WebGPUExecutable(program, device, share, in_turn, timeout, trusted)
 
 
 def compiling_ahead(device: ProgramDevice) -> AbstractContextManager[CompileKernel | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import numpy as np
 
 from tensorgrad.runtime.cpu.code import host_cpu
 from tensorgrad.runtime.cpu.pool import POOL, Pool
+from tensorgrad.runtime.debugging import BOUNDS, debug_flags
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.target import CPU, Target
 
@@ -80,22 +80,6 @@ class CpuDevice:
 
     def wait(self) -> None:
         """Returns immediately, as steps are synchronous."""
-
-
-DEBUG_VARIABLE, BOUNDS = "TG_DEBUG", "bounds"
-
-
-def debug_flags() -> frozenset[str]:
-    """Returns the flags in `TG_DEBUG`, a comma-separated list.
-
-    Raises:
-        DeviceError: A flag is unknown.
-    """
-    result = frozenset(filter(None, os.environ.get(DEBUG_VARIABLE, "").replace(" ", "").split(",")))
-    unknown = sorted(result - {BOUNDS})
-    if unknown:
-        raise DeviceError(f"{DEBUG_VARIABLE}: unknown {', '.join(unknown)}; there is: {BOUNDS}")
-    return result
 
 
 @cache

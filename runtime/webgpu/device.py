@@ -13,6 +13,7 @@ import numpy as np
 import wgpu
 from wgpu.backends import wgpu_native
 
+from tensorgrad.runtime.debugging import BOUNDS, debug_flags
 from tensorgrad.runtime.errors import DeviceError, DeviceLostError
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu.adapters import AdapterInfo, is_software, request_adapter
@@ -221,7 +222,7 @@ class WebGPUDevice:
             language="wgsl",
             vector_bytes=32,
             bf16_dot=False,
-            check_bounds=False,
+            check_bounds=BOUNDS in debug_flags(),
             **{name: int(limits[name.replace("_", "-")]) for name in TARGET_LIMITS},
         )
 

@@ -57,6 +57,14 @@ SIGNATURES = {
 }
 """The native functions that a step and a read call, with the C signatures that this package was written for."""
 
+TRUSTED_MODULE = "wgpuDeviceCreateShaderModuleTrusted"
+TRUSTED_MODULE_SIGNATURE = (
+    "struct WGPUShaderModuleImpl *(*)(struct WGPUDeviceImpl *, WGPUShaderModuleDescriptor *, uint64_t)"
+)
+
+NO_CHECKS, LOOP_CHECKS = 0, 2
+"""`WGPUShaderRuntimeChecks_None` and `WGPUShaderRuntimeChecks_ForceLoopBounding`."""
+
 MAP_CALLBACK = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
 
 
@@ -192,12 +200,15 @@ class NativeLibrary:
 
     Attributes:
         create_encoder, begin_pass, …: The functions of `SIGNATURES`, without error checks.
+        create_trusted_module: The function that creates shader modules with chosen run-time checks, or None.
         null: A null pointer.
     """
 
-    def __init__(self, ffi: Any, lib: Any, errors: Any):
+    def __init__(self, ffi: Any, lib: Any, errors: Any, wrap_module: Callable[..., wgpu.GPUShaderModule] | None = None):
         self._ffi = ffi
+        self._lib = lib
         self._errors = errors
+        self._wrap_module = wrap_module
         self.null = ffi.NULL
         self._allow_process_events = lib.WGPUCallbackMode_AllowProcessEvents
         self.create_encoder = lib.wgpuDeviceCreateCommandEncoder
@@ -217,6 +228,10 @@ class NativeLibrary:
         self.poll = lib.wgpuDevicePoll
         self.mapped_range = lib.wgpuBufferGetConstMappedRange
         self.unmap = lib.wgpuBufferUnmap
+        create = getattr(lib, TRUSTED_MODULE, None)  # which older libraries lack
+        is_known = wrap_module is not None and create is not None
+        is_known = is_known and ffi.typeof(create).cname == TRUSTED_MODULE_SIGNATURE
+        self.create_trusted_module = create if is_known else None
 
     def handle(self, owner: Any) -> Any:
         """Returns the native handle of a wgpu-py object, which must be kept alive while the handle is used.
@@ -239,6 +254,29 @@ class NativeLibrary:
         info.mode = self._allow_process_events
         info.callback = callback = self._ffi.callback(MAP_CALLBACK, call)
         return info, callback
+
+    def trusted_module(self, device: wgpu.GPUDevice, label: str, code: str, checks: int) -> wgpu.GPUShaderModule | None:
+        """Creates a shader module as `create_shader_module` of wgpu-py does, with some of its run-time checks.
+
+        Returns:
+            The module, or None if the library creates them with all checks only.
+
+        Raises:
+            wgpu.GPUError: It doesn't compile.
+        """
+        if self.create_trusted_module is None:
+            return None
+        ffi, lib = self._ffi, self._lib
+        texts = [ffi.new("char []", text.encode()) for text in (label, code)]  # kept until the call has ended
+        source = ffi.new("WGPUShaderSourceWGSL *")
+        source.chain.sType = lib.WGPUSType_ShaderSourceWGSL
+        descriptor = ffi.new("WGPUShaderModuleDescriptor *")
+        descriptor.nextInChain = ffi.cast("WGPUChainedStruct *", source)
+        for view, text in zip((descriptor.label, source.code), texts, strict=True):
+            view.data, view.length = text, len(text) - 1
+        handle = self.checked(self.create_trusted_module, self.handle(device), descriptor, checks)
+        assert self._wrap_module is not None
+        return self._wrap_module(label, handle, device)
 
     def memory(self, pointer: Any, size: int) -> Any:
         """Returns the memory at a pointer, as a buffer of Python's."""
@@ -271,7 +309,9 @@ def native_library() -> NativeLibrary | None:
         signatures = {name: ffi.typeof(getattr(lib, name)).cname for name in SIGNATURES} if ffi is not None else {}
     except (AttributeError, TypeError):
         return None
-    return NativeLibrary(ffi, lib, errors) if signatures == SIGNATURES else None
+    if signatures != SIGNATURES:
+        return None
+    return NativeLibrary(ffi, lib, errors, getattr(wgpu_native._api, "GPUShaderModule", None))
 
 
 Row: TypeAlias = tuple[Any, Any, int, Any, Any, int, int, int]

@@ -18,7 +18,7 @@ from tensorgrad.runtime.profile import busiest, named
 from tensorgrad.runtime.program import Collective, Copy, Dispatch, Leaf, Program, ProgramRole, Wait, runs, unrolled
 from tensorgrad.runtime.stepwise import Stepwise
 from tensorgrad.runtime.webgpu.device import LOCK, WebGPUDevice
-from tensorgrad.runtime.webgpu.encoding import Command, CopyCommand, Recording, Segment
+from tensorgrad.runtime.webgpu.encoding import LOOP_CHECKS, NO_CHECKS, Command, CopyCommand, Recording, Segment
 from tensorgrad.runtime.webgpu.exchanging import Exchanging, UnderWay, Waiting
 from tensorgrad.runtime.webgpu.patient_device import PatientDevice
 from tensorgrad.runtime.webgpu.pipelines import Pipeline, pipelines_of
@@ -48,6 +48,8 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         in_turn: Whether to reuse its inputs and temporaries too, where they are large enough. That is safe between
             steps, which never overlap.
         timeout: How many seconds to wait for the device in one call; `None` for no limit.
+        trusted: Whether our compiler wrote the kernels, now or for its cache. They run without the checks that keep
+            what others wrote within its own memory, unless the target has `check_bounds`.
 
     Raises:
         ProgramError: The program is malformed, or its parameters are laid out differently from those of `share`.
@@ -62,10 +64,12 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         share: WebGPUExecutable | None = None,
         in_turn: bool = False,
         timeout: float | None = None,
+        trusted: bool = False,
     ):
         super().__init__(program, device, device.target, _lock_of(program) if share is None else share.lock)
         self._indirect = _indirect_buffers(program)
         self.timeout = timeout
+        self._trusted = trusted
         most = busiest(program)
         self._described = f"{program.name!r}" + (f", in which {most} has the most to do" if most else "")
         self._running = f"running {self._described}"
@@ -83,7 +87,16 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
 
     def _compile(self) -> dict[Dispatch, Pipeline]:
         with self.device.reporting(f"loading {self.program.name!r}"):
-            return pipelines_of(self.program, self.device.wgpu_device, self.device.compile_threads)
+            return pipelines_of(self.program, self.device.wgpu_device, self.device.compile_threads, self._checks)
+
+    @property
+    def _checks(self) -> int | None:
+        """What kernels check at run time; see `pipelines.shader_module`."""
+        target = self.device.target
+        if not self._trusted or target.check_bounds:
+            return None
+        # A software adapter's LLVM unrolls loops that aren't bounded, and compiles for half as long again, for nothing.
+        return LOOP_CHECKS if target.software else NO_CHECKS
 
     def _allocated(self, share: WebGPUExecutable | None, in_turn: bool) -> dict[int, wgpu.GPUBuffer]:
         """Returns the buffers; see `_allocate`."""

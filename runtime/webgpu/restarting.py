@@ -268,7 +268,7 @@ class RestartingExecutable(WebGPUExecutable):
     """A `WebGPUExecutable` that continues on another device when its own is lost, with the same values.
 
     Args:
-        program, in_turn, timeout: See `WebGPUExecutable`.
+        program, in_turn, timeout, trusted: See `WebGPUExecutable`.
         device: The device, unless it shares.
         share: A restarting executable whose parameters and state this one shares; both move together.
         snapshot_every: The number of steps between snapshots of parameters and state; if there is a `share`, its value
@@ -286,6 +286,7 @@ class RestartingExecutable(WebGPUExecutable):
         in_turn: bool = False,
         timeout: float | None = None,
         snapshot_every: int = 1,
+        trusted: bool = False,
     ):
         self._share, self._in_turn = share, in_turn
         self.runs = RunCount()  # loading may already restart the others
@@ -295,12 +296,12 @@ class RestartingExecutable(WebGPUExecutable):
         self._last_step: Step | None = None
         load = super().__init__
         if share is not None:
-            self._surviving(lambda: load(program, share.device, share, in_turn, timeout))
+            self._surviving(lambda: load(program, share.device, share, in_turn, timeout, trusted))
         else:
             try:
-                load(program, device, None, in_turn, timeout)
+                load(program, device, None, in_turn, timeout, trusted)
             except DeviceLostError:  # there is nothing on it yet that could be lost
-                load(program, device.successor(), None, in_turn, timeout)
+                load(program, device.successor(), None, in_turn, timeout, trusted)
         self._journal.members.append(weakref.ref(self))
 
     def _new_ring(self, device: PatientDevice) -> OutputRing[wgpu.GPUBuffer]:

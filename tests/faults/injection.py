@@ -283,7 +283,14 @@ def gpu(strike: Callable[[], object], submits: bool = True) -> Injector:
         library = encoding.native_library()
         if library is not None:
             places += [
-                (library, name) for name in ("create_encoder", "finish", "map_buffer", *(["queue_submit"] * submits))
+                (library, name)
+                for name in (
+                    "create_encoder",
+                    "finish",
+                    "map_buffer",
+                    "create_trusted_module",
+                    *(["queue_submit"] * submits),
+                )
             ]
         with ExitStack() as stack:
             for owner, name in places:

@@ -48,7 +48,7 @@ def on_device(
     program = build_program(module, target)
     if program.target is not None and not program.target.int64:
         tint.check(build_program(module, replace(target, shader_dialect="standard")))
-    executable = WebGPUExecutable(program, device)
+    executable = WebGPUExecutable(program, device, trusted=True)
     outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
     return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
 

@@ -286,7 +286,7 @@ def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
     program.save(tmp_path / "program.safetensors")
     loaded, _ = Program.load(tmp_path / "program.safetensors")
     assert loaded.plan == program.plan
-    executable = WebGPUExecutable(loaded, device)
+    executable = WebGPUExecutable(loaded, device, trusted=True)
     for _ in range(2):
         outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
         for key, correct in zip(names.results, expected, strict=True):
@@ -307,7 +307,7 @@ def test_one_branch_is_dispatched(device: WebGPUDevice) -> None:
     function, inputs = PROGRAMS["branches_nested"]
     module = traced(function, inputs)
     names, program = Names(module), compiled(module, device)
-    executable = WebGPUExecutable(program, device)
+    executable = WebGPUExecutable(program, device, trusted=True)
     dispatches = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch) and step.indirect is not None]
     assert len(dispatches) >= 6
     dispatched = []
@@ -336,7 +336,7 @@ def test_what_does_not_run_leaves_no_trace(device: WebGPUDevice) -> None:
     names, expected = Names(module), reference(module, [x])
     np.testing.assert_allclose(expected[1], 3 * x**2, rtol=1e-6)
     program = compiled(module, device)
-    outputs = WebGPUExecutable(program, device).step({names.arguments[0]: x}, {})
+    outputs = WebGPUExecutable(program, device, trusted=True).step({names.arguments[0]: x}, {})
     np.testing.assert_allclose(outputs["gradient/" + names.arguments[0]].numpy(), 3 * x**2, rtol=1e-6)
 
 
@@ -359,7 +359,7 @@ def test_programs_do_not_grow(device: WebGPUDevice) -> None:
     inside = (many - few) // (64 - 16)
     assert few == entries + 15 * inside
     assert inside <= 5  # two or fewer of the network itself, three or fewer of its derivative
-    statistics = WebGPUExecutable(large, device).statistics()
+    statistics = WebGPUExecutable(large, device, trusted=True).statistics()
     assert statistics["dispatches"] == many and statistics["submits"] == 1
     assert statistics["bytes_moved"] > 3 * small.statistics["bytes_moved"]
 

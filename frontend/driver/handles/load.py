@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tensorgrad.driver.device import described, load_program
@@ -38,9 +39,9 @@ def load(
 ) -> Loaded:
     """Loads a file of `Inference.save`, `Training.save` or `tg.save_generator`; no compiler is needed.
 
-    Files are not trusted: nothing in them runs on the host, all of it is validated, and the device is abandoned if it
-    does not answer in time. Native code can do anything, so a program that contains it runs only with an explicit
-    `device="cpu"`.
+    Files are not trusted: nothing in them runs on the host, all of it is validated, shaders stay within their memory,
+    and the device is abandoned if it does not answer in time. Native code can do anything, so a program that contains
+    it runs only with an explicit `device="cpu"`.
 
     Args:
         path: The file.
@@ -90,12 +91,13 @@ def load(
         )
     program_device: ProgramDevice = CpuDevice() if device == "cpu" else _adapter()
     name, patience = described(program_device), None if device == "cpu" else timeout
-    executable = load_program(program_device, saved.program, timeout=patience, snapshot_every=every)
+    load_kernels = partial(load_program, program_device, trusted=False, timeout=patience)
+    executable = load_kernels(saved.program, snapshot_every=every)
     if saved.host.kind == FUNCTION:
         return LoadedFunction(saved, executable, name)
     others = None
     if saved.others is not None:
-        others = load_program(program_device, saved.others, executable, in_turn=True, timeout=patience)
+        others = load_kernels(saved.others, executable, in_turn=True)
     kind = LoadedGenerator if saved.host.kind == GENERATOR else LoadedTraining
     return kind(saved, executable, name, others)
 
