@@ -178,6 +178,7 @@ class GpuModel:
         long_row: Rows of at least this length get a workgroup each, unless neighbouring points read neighbouring
             elements.
         tile_lanes: A contraction's or an attention's lanes along the columns.
+        tile_depth: A contraction's lanes along the rows. With it a workgroup computes 64x64 results, 8x4 a lane.
         accumulators: The most accumulators of an attention's thread.
     """
 
@@ -192,6 +193,7 @@ class GpuModel:
     split_work: int
     long_row: int
     tile_lanes: int
+    tile_depth: int
     accumulators: int
 
 
@@ -249,6 +251,7 @@ GPU = GpuModel(
     split_work=1 << 22,
     long_row=64,
     tile_lanes=16,
+    tile_depth=8,
     accumulators=64,
 )
 """Any GPU: orders of magnitude that hold from integrated to large ones; tuning measures the rest."""

@@ -294,23 +294,28 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuMode
     if 2 * math.prod(grid[loop] for loop in column) <= lanes:  # most lanes would idle
         row, column = max((sides, sides[::-1]), key=lambda pair: math.prod(grid[loop] for loop in pair[1]))
     row_extent, column_extent = (math.prod(grid[loop] for loop in loops) for loops in (row, column))
-    depth = min(16, target.max_compute_invocations_per_workgroup // lanes, target.max_compute_workgroup_size_y)
+    most_deep = min(machine.tile_depth, target.max_compute_invocations_per_workgroup // lanes)
+    most_deep = min(most_deep, target.max_compute_workgroup_size_y)
     rest = math.prod(grid) // (row_extent * column_extent)
     columns = min(4, max(1, -(-column_extent // lanes)))
-    depth, rows = max(depth // 2, 1), min(8, row_extent)
-    while depth > 1 and depth // 2 * rows >= row_extent:
-        depth //= 2
+    rows = min(8, row_extent)
+
+    def deep() -> int:
+        depth = most_deep
+        while depth > 1 and depth // 2 * rows >= row_extent:
+            depth //= 2
+        return depth
 
     def groups() -> int:
         across = -(-column_extent // (columns * lanes))
-        return across * -(-row_extent // (rows * depth)) * rest
+        return across * -(-row_extent // (rows * deep())) * rest
 
     while groups() < machine.busy_groups and (rows > 1 or columns > 1):
         if columns > rows:
             columns = -(-columns // 2)
         else:
             rows = -(-rows // 2)
-    tile = Tile(row=row, column=column, rows=rows, columns=columns, lanes=lanes, depth=depth)
+    tile = Tile(row=row, column=column, rows=rows, columns=columns, lanes=lanes, depth=deep())
     steps = math.prod(loop_extents(stage)[len(grid) :])
     # Chunks of one length have constant trip counts.
     even = (chunk for chunk in range(machine.staged, machine.staged // 2, -1) if steps % chunk == 0)

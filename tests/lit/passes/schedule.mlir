@@ -91,7 +91,7 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
   func.return %0 : tensor<128x256xf32>
 }
 // CHECK-LABEL: func.func @product(
-// CHECK: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = #buf.schedule<contraction, groups = [8, 8, 1], row = [0], column = [1], rows = 1, columns = 2, lanes = 16, depth = 16, chunk = 16> {
+// CHECK: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = #buf.schedule<contraction, groups = [8, 16, 1], row = [0], column = [1], rows = 1, columns = 2, lanes = 16, depth = 8, chunk = 16> {
 // CHECK-NOT: buf.
 // CHECK: func.return
 // SOFTWARE-LABEL: func.func @product(

@@ -11,17 +11,17 @@ func.func @independent(%x: tensor<16x16xf32>, %a: tensor<16x16xf32>, %b: tensor<
   func.return %2, %3 : tensor<16x16xf32>, tensor<16xf32>
 }
 // CHECK-LABEL: func.func @independent(
-// CHECK: buf.kernel grid = [16, 16] ins(%x, %a : {{.*}}) outs(%2 : {{.*}}) schedule = #buf.schedule<contraction, {{.*}}lanes = 16, depth = 4{{.*}}> dispatch = 0 {
-// CHECK: buf.kernel grid = [16, 16] ins(%x, %b : {{.*}}) outs(%3 : {{.*}}) schedule = #buf.schedule<contraction, {{.*}}lanes = 16, depth = 4{{.*}}> dispatch = 0 {
-// CHECK: buf.kernel grid = [16] ins(%x : {{.*}}) outs(%1 : {{.*}}) schedule = #buf.schedule<{{.*}}workgroup = [16, 4, 1]{{.*}}> dispatch = 0 {
+// CHECK: buf.kernel grid = [16, 16] ins(%x, %a : {{.*}}) outs(%2 : {{.*}}) schedule = #buf.schedule<contraction, {{.*}}lanes = 16, depth = 8{{.*}}> dispatch = 0 {
+// CHECK: buf.kernel grid = [16, 16] ins(%x, %b : {{.*}}) outs(%3 : {{.*}}) schedule = #buf.schedule<contraction, {{.*}}lanes = 16, depth = 8{{.*}}> dispatch = 0 {
+// CHECK: buf.kernel grid = [16] ins(%x : {{.*}}) outs(%1 : {{.*}}) schedule = #buf.schedule<{{.*}}workgroup = [16, 8, 1]{{.*}}> dispatch = 0 {
 // CHECK: buf.kernel grid = [16, 16] ins(%2, %3 : {{.*}}) outs(%0 : {{.*}}) schedule = #buf.schedule<thread, workgroup = [64, 1, 1], {{.*}}> {
 // CHECK-NOT: buf.kernel
 
 // The code of the products is emitted once. A table, the last binding, holds the offsets of their buffers: three for
-// each product, one for the sum. The products take 8 workgroups, the sum 16; one comparison tests both ends of a range.
-// WGSL: wgsl.kernel @shared0 workgroup_size = [16, 4, 1] access = ["read", "read_write", "read_write", "read"]
+// each product, one for the sum. The products take 4 workgroups, the sum 16; one comparison tests both ends of a range.
+// WGSL: wgsl.kernel @shared0 workgroup_size = [16, 8, 1] access = ["read", "read_write", "read_write", "read"]
 // WGSL-NEXT: ^bb0(%{{.*}}: memref<768xf32>, %{{.*}}: memref<512xf32>, %{{.*}}: memref<16xf32>, %[[TABLE:.*]]: memref<7xi32>):
-// WGSL-DAG: %[[ARRAY:.*]] = wgsl.workgroup_alloc : memref<64xf32>
+// WGSL-DAG: %[[ARRAY:.*]] = wgsl.workgroup_alloc : memref<128xf32>
 // WGSL: %[[GROUP:.*]] = wgsl.workgroup_id dim = 0
 // WGSL: scf.if
 // WGSL: %[[MEMBER:.*]] = arith.divui %[[GROUP]]
@@ -37,7 +37,7 @@ func.func @independent(%x: tensor<16x16xf32>, %a: tensor<16x16xf32>, %b: tensor<
 // WGSL: wgsl.kernel @thread0
 // WGSL-NOT: wgsl.kernel
 // WGSL: buf.view %{{.*}}[0] attributes {tg.name = "starts0", tg.role = "constant", tg.value = dense<[0, 256, 0, 0, 512, 256, 0]> : tensor<7xi32>}
-// WGSL: buf.dispatch @shared0 workgroups = [24, 1, 1] attributes {{.*}}buf.kernels = 3 : i64
+// WGSL: buf.dispatch @shared0 workgroups = [20, 1, 1] attributes {{.*}}buf.kernels = 3 : i64
 // WGSL: buf.dispatch @thread0 workgroups = [4, 1, 1]
 
 // A kernel that updates a parameter in place is not co-scheduled with one that reads the old value.

@@ -82,13 +82,13 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
   %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x64xf32>, tensor<64x256xf32>
   func.return %0 : tensor<128x256xf32>
 }
-// CHECK: wgsl.kernel @contraction0 workgroup_size = [16, 16, 1] access = ["read", "read", "read_write"] {
+// CHECK: wgsl.kernel @contraction0 workgroup_size = [16, 8, 1] access = ["read", "read", "read_write"] {
 // CHECK: {{%.*}} = wgsl.local_id dim = 0
 // CHECK: {{%.*}} = wgsl.workgroup_id dim = 0
 // CHECK: {{%.*}} = wgsl.workgroup_id dim = 1
 // CHECK: {{%.*}} = wgsl.local_id dim = 1
-// CHECK: {{%.*}} = wgsl.workgroup_alloc : memref<256xf32>
-// CHECK: {{%.*}} = wgsl.workgroup_alloc : memref<512xf32>
+// CHECK: {{%.*}} = wgsl.workgroup_alloc : memref<192xf32>
+// CHECK: {{%.*}} = wgsl.workgroup_alloc : memref<576xf32>
 // CHECK: {{%.*}} = wgsl.local_index
 // CHECK: {{%.*}}, {{%.*}} = scf.for {{%.*}} = {{%.*}} to {{%.*}} step {{%.*}} iter_args({{%.*}} = {{%.*}}, {{%.*}} = {{%.*}}) -> (f32, f32) {
 // CHECK: wgsl.barrier
@@ -100,7 +100,7 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
 // CHECK: wgsl.barrier
 // CHECK: memref.store {{%.*}}, {{%.*}}[{{%.*}}] : memref<32768xf32>
 // CHECK: memref.store {{%.*}}, {{%.*}}[{{%.*}}] : memref<32768xf32>
-// CHECK: buf.dispatch @contraction0 workgroups = [8, 8, 1] attributes {buf.bytes_moved = 229376 : i64, buf.flops = {{[0-9]+}} : i64} (%a, %b, %2) : memref<128x64xf32>, memref<64x256xf32>, memref<128x256xf32>
+// CHECK: buf.dispatch @contraction0 workgroups = [8, 16, 1] attributes {buf.bytes_moved = 229376 : i64, buf.flops = {{[0-9]+}} : i64} (%a, %b, %2) : memref<128x64xf32>, memref<64x256xf32>, memref<128x256xf32>
 
 // -----
 

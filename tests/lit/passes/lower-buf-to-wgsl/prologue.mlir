@@ -29,22 +29,21 @@ func.func @scaled(%x: tensor<64x64xf32>, %r: tensor<64xf32>, %s: tensor<64xf32>,
 // CPU-NEXT: arith.mulf
 
 // On a GPU, the invocations of a workgroup compute a tile of the prologue cooperatively, in workgroup memory.
-// GPU: wgsl.kernel @contraction0 workgroup_size = [16, 16, 1]
-// GPU: [[columns:%.*]] = wgsl.workgroup_alloc : memref<256xf32>
-// GPU: [[rows:%.*]] = wgsl.workgroup_alloc : memref<256xf32>
+// GPU: wgsl.kernel @contraction0 workgroup_size = [16, 8, 1]
+// GPU: [[columns:%.*]] = wgsl.workgroup_alloc : memref<320xf32>
+// GPU: [[rows:%.*]] = wgsl.workgroup_alloc : memref<192xf32>
 // GPU: scf.for
 // GPU: scf.for
-// GPU: memref.store {{%.*}}, [[columns]][{{%.*}}] : memref<256xf32>
-// GPU: scf.for
+// GPU: memref.store {{%.*}}, [[columns]][{{%.*}}] : memref<320xf32>
 // GPU: [[added:%.*]] = memref.load %1[{{%.*}}] : memref<64xf32>
 // GPU: [[x:%.*]] = memref.load %2[{{%.*}}] : memref<4096xf32>
 // GPU: [[scale:%.*]] = memref.load %3[{{%.*}}] : memref<64xf32>
 // GPU: [[scaled:%.*]] = arith.mulf [[x]], [[scale]] : f32
 // GPU: [[sum:%.*]] = arith.addf [[scaled]], [[added]] : f32
-// GPU: memref.store [[sum]], [[rows]][{{%.*}}] : memref<256xf32>
+// GPU: memref.store [[sum]], [[rows]][{{%.*}}] : memref<192xf32>
 // GPU: wgsl.barrier
 // GPU: scf.for
-// GPU: [[row:%.*]] = memref.load [[rows]][{{%.*}}] : memref<256xf32>
+// GPU: [[row:%.*]] = memref.load [[rows]][{{%.*}}] : memref<192xf32>
 // GPU-NEXT: {{%.*}} = arith.mulf
 // GPU-NEXT: {{%.*}} = arith.addf
 // GPU: wgsl.barrier
