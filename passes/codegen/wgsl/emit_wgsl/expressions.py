@@ -110,13 +110,16 @@ def _divide_unsigned(operator: str, helper: str) -> Rule:
     return _unsigned(of_unsigned)
 
 
-def _divide_signed(operator: str, helper: str) -> Rule:
-    def rule(op: Operation, operands: Operands) -> Expression:
-        _operand_type(op, (i32, i64))
-        plain = constant_integer(op.operands[1]) not in (None, 0, -1)
-        return infix(operator, *operands) if plain else call(f"{helper}_i{_bits(op)}", *operands)
+def _divide_signed(op: Operation, operands: Operands) -> Expression:
+    _operand_type(op, (i32, i64))
+    plain = constant_integer(op.operands[1]) not in (None, 0, -1)
+    return infix("/", *operands) if plain else call(f"tg_div_i{_bits(op)}", *operands)
 
-    return rule
+
+def _signed_remainder(op: Operation, operands: Operands) -> Expression:
+    """Calls a helper always: Vulkan leaves SPIR-V's remainder of a negative number undefined, and Naga uses it."""
+    _operand_type(op, (i32, i64))
+    return call(f"tg_rem_i{_bits(op)}", *operands)
 
 
 def _shift_unsigned(operator: str, helper: str) -> Rule:
@@ -413,8 +416,8 @@ RULES: dict[type[Operation], Rule] = {
     arith.MuliOp: _infix("*", *_WHOLE),
     arith.DivUIOp: _divide_unsigned("/", "tg_div"),
     arith.RemUIOp: _divide_unsigned("%", "tg_rem"),
-    arith.DivSIOp: _divide_signed("/", "tg_div"),
-    arith.RemSIOp: _divide_signed("%", "tg_rem"),
+    arith.DivSIOp: _divide_signed,
+    arith.RemSIOp: _signed_remainder,
     arith.MinSIOp: _call("min", i32, i64),
     arith.MaxSIOp: _call("max", i32, i64),
     arith.MinUIOp: _unsigned(lambda op, left, right: call("min", left, right)),

@@ -39,7 +39,8 @@ def _of_integers(bits: str, signed: str, unsigned: str, smallest: str) -> dict[s
   return select(select(quotient, 0{signed} - a, negation), 0{signed}, b == 0{signed});
 }}""",
         f"tg_rem_{i}": f"""fn tg_rem_{i}(a: {i}, b: {i}) -> {i} {{
-  return a % select(b, 1{signed}, b == 0{signed} || b == -1{signed});
+  let divisor = select(b, 1{signed}, b == 0{signed} || b == -1{signed});
+  return a - a / divisor * divisor;
 }}""",
         f"tg_shl_{u}": f"""fn tg_shl_{u}(a: {u}, b: {u}) -> {u} {{
   return select(a << ({amount}), {zero}, b > {last});
