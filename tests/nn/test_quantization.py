@@ -147,7 +147,10 @@ def test_products_never_store_the_wide_weight(bits: int, rows: int, device: tg.D
         at_hand = sum(array.nbytes for array in stored)
         dispatches = [step for step in compiled.program.plan if isinstance(step, Dispatch)]
         statistics = compiled.program.statistics
-        assert len(dispatches) == 1 or (len(dispatches) == 2 and rows == 1)  # the sum of one row may be in two parts
+        if len(dispatches) == 2 and (rows == 1 or device == "wgpu"):  # sums may be in parts, which are stored
+            at_hand += 2 * max(buffer.size for buffer in compiled.program.buffers if buffer.size != WIDE)
+        else:
+            assert len(dispatches) == 1
         assert statistics["peak_bytes"] < at_hand + WIDE / 100
         assert statistics["bytes_moved"] < at_hand + WIDE / 100
 

@@ -152,7 +152,7 @@ def test_products_are_multiplied_in_order(extent: int, device: tg.DeviceName) ->
 
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_derivatives_of_products_of_which_parts_overflow(device: tg.DeviceName) -> None:
-    x = np.array([1e-30, 3e38] * 4 + [0.5] * 4, np.float32)
+    x = np.array([1e-30, 8e37] * 4 + [0.5] * 4, np.float32)  # WGSL leaves quotients by more than 2^126 open
     wide = x.astype(np.float64)
     products = np.cumprod(wide)
     running, whole = tg.jit(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arithmetic import SMALLEST_NORMAL, divides_exactly, flushes_subnormals
 from harness import NumpyArray, levels, traced
 
 import tensorgrad as tg
@@ -60,19 +61,21 @@ def test_functions_of_two(device: Any, dtype: Any) -> None:
     for name, (_, theirs) in FUNCTIONS.items():
         with np.errstate(all="ignore"):
             expected = theirs(x, y)
+        if device == "wgpu" and flushes_subnormals():
+            expected = np.where(np.abs(expected) < SMALLEST_NORMAL, expected * np.float32(0), expected)
         assert_same(results[name], expected, name, 8 * float(np.finfo(dtype).eps))
 
 
 @pytest.mark.parametrize(("device", "dtype"), PLACES, ids=lambda part: getattr(part, "__name__", part))
 def test_quotients_are_numpys(device: Any, dtype: Any) -> None:
-    """Exactly: of pairs of any size, of which one in a hundred loses digits that f16 lacks."""
+    """Exactly, where a device divides so: of pairs of which one in a hundred loses digits that f16 lacks."""
     rng = np.random.default_rng(3)
     x, y = (np.asarray(rng.normal(size=3000) * 2.0 ** rng.integers(-12, 13, 3000), dtype) for _ in range(2))
     run = tg.jit(lambda x, y: (x // y, x % y), device=device)
     with np.errstate(all="ignore"):
         expected = np.floor_divide(x, y), np.remainder(x, y)
     for actual, correct in zip(run(Array(x), Array(y)), expected, strict=True):
-        assert_same(actual, correct, "")
+        assert_same(actual, correct, "", 0 if device != "wgpu" or divides_exactly() else 3e-7)
 
 
 @pytest.mark.parametrize("count", [1, 3])
