@@ -10,6 +10,8 @@ from scheduled import GPU, NARROW, RNG, SOFTWARE, check, floats, on_device
 from xdsl.passes import ModulePass
 
 import tensorgrad as tg
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import ThreadSchedule
 from tensorgrad.passes import pipelines
 from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
 from tensorgrad.runtime.target import Target
@@ -176,6 +178,40 @@ def test_columns(device: WebGPUDevice, target: Target) -> None:
 def test_pointwise_work_is_folded_into_two_dimensions(device: WebGPUDevice, target: Target) -> None:
     """More workgroups than one dimension allows; each runs exactly once (in-place updates would show it)."""
     check(device, lambda x, y: x * y + tg.exp(-x), [floats(61, 97), floats(97)], target, "thread")
+
+
+@pytest.mark.parametrize("shape", [(256, 512), (131074,), (131072,), (3, 257, 172), (33, 3972), (700, 100, 2)])
+def test_many_points_in_vectors(device: WebGPUDevice, shape: tuple[int, ...]) -> None:
+    """Whole vectors and none, of broadcast, reversed and shifted operands, and a last workgroup that is not full."""
+
+    def note(kernel: KernelOp) -> None:
+        assert kernel.schedule is not None and isinstance(kernel.schedule.data, ThreadSchedule)
+        assert kernel.schedule.data.lanes == 256
+        widths.add(kernel.schedule.data.width)
+
+    def whole(x: Any, b: Any) -> Any:
+        y = x * b + 1.0
+        return y, tg.relu(y) - x[..., ::-1]
+
+    def partial(x: Any, i: Any) -> Any:
+        shifted = tg.concatenate([x[..., 1:], x[..., :1]], axis=-1)
+        return shifted * x, x[..., ::-1] * 2.0, i * 3, tg.cast(x > 0.0, np.int32)
+
+    integers = RNG.integers(-99, 99, shape).astype(np.int32)
+    for function, other, width in ((whole, floats(shape[-1]), 4), (partial, integers, 1)):
+        widths: set[int] = set()
+        _, results, expected = on_device(device, function, [floats(*shape), other], GPU, note)
+        assert widths == {1 if shape[-1] % 4 else width}
+        for result, correct in zip(results, expected, strict=True):
+            np.testing.assert_allclose(result, correct, rtol=1e-6, atol=1e-6)
+
+
+def test_many_points_are_updated_in_place_in_vectors(device: WebGPUDevice) -> None:
+    """Each point is updated once, also in the last workgroup, which is not full."""
+    x = floats(131176)
+    _, (result, total), _ = on_device(device, lambda x: (x * 0.5 + 1.0, tg.sum(x * 0.5 + 1.0)), [x], GPU)
+    np.testing.assert_array_equal(result, x * np.float32(0.5) + np.float32(1.0))
+    np.testing.assert_allclose(total, np.sum(x.astype(np.float64) * 0.5 + 1.0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)

@@ -6,8 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tensorgrad.dialects.buf import KernelOp
+from xdsl.dialects import memref
+
+from tensorgrad.dialects.buf import KernelOp, is_shape_only, maps_of
 from tensorgrad.dialects.schedule import ThreadSchedule, folded
+from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.kinds import is_pointwise
 from tensorgrad.passes.analyses.machine import MOST_OPS, VECTOR, CpuModel, machine_of
 from tensorgrad.passes.codegen.common.archetype import (
@@ -20,6 +23,7 @@ from tensorgrad.passes.codegen.common.archetype import (
     unrolled_by,
     unrolled_size,
 )
+from tensorgrad.passes.codegen.wgsl.stages import Unrolling, vector_arguments
 from tensorgrad.runtime.target import Target
 
 
@@ -33,7 +37,9 @@ class ThreadArchetype(Archetype[ThreadSchedule]):
             return None
         machine, points = machine_of(target), math.prod(kernel.extents)
         if not isinstance(machine, CpuModel):
-            return thread_schedule(points, machine.lanes, target)
+            if points < machine.many_points:
+                return thread_schedule(points, machine.lanes, target)
+            return thread_schedule(points, machine.point_lanes, target, VECTOR if takes_vectors(kernel) else 1)
         if points < machine.many_points:
             return thread_schedule(points, machine.lanes, target, steps=_unrolling(kernel, machine))
         width = next((width for width in (VECTOR, 2) if can_take_neighbours(kernel, width)), 1)
@@ -94,3 +100,20 @@ def can_take_neighbours(kernel: KernelOp, width: int) -> bool:
     if 1 < width == kernel.extents[-1]:  # indices would be constants, which WGSL checks even in branches that never run
         return False
     return width * sum(len(list(stage.body.walk())) for stage in kernel.stages) <= MOST_OPS
+
+
+def takes_vectors(kernel: KernelOp) -> bool:
+    """Returns whether a thread can take a vector of adjacent points, and every access along them is a whole vector.
+
+    Otherwise neighbouring lanes, each with several points, would access elements that are not adjacent.
+    """
+    if not can_take_neighbours(kernel, VECTOR) or any(isinstance(op, memref.LoadOp) for op in kernel.walk()):
+        return False
+    arguments, last = kernel.body.block.args, len(kernel.extents) - 1
+    whole = vector_arguments(kernel, Unrolling(width=VECTOR), [0] * len(arguments))
+    accesses = [access for stage in kernel.stages for access in zip(stage.operands, maps_of(stage), strict=True)]
+    return all(
+        buffer in whole or buffer not in arguments or last not in used_dims(m)
+        for buffer, m in accesses
+        if not is_shape_only(buffer)
+    )

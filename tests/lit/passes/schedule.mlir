@@ -15,19 +15,64 @@ func.func @pointwise(%x: tensor<1000xf32>) -> tensor<1000xf32> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
 
-// More workgroups than one dimension allows are folded into two. On a CPU, each thread computes four adjacent points.
-func.func @folded(%x: tensor<8388608xf32>) -> tensor<8388608xf32> {
+// Each thread computes four adjacent points, if there are many; on a GPU, if all accesses along them are whole vectors.
+func.func @vector_of_points(%x: tensor<8388608xf32>) -> tensor<8388608xf32> {
   %0 = tg.neg %x : tensor<8388608xf32>
   func.return %0 : tensor<8388608xf32>
 }
-// CHECK-LABEL: func.func @folded(
-// CHECK: buf.kernel grid = [8388608] ins(%x : memref<8388608xf32>) outs(%0 : memref<8388608xf32>) schedule = #buf.schedule<thread, workgroup = [64, 1, 1], groups = [43691, 3, 1]> {
+// CHECK-LABEL: func.func @vector_of_points(
+// CHECK: buf.kernel grid = [8388608] ins(%x : memref<8388608xf32>) outs(%0 : memref<8388608xf32>) schedule = #buf.schedule<thread, workgroup = [256, 1, 1], groups = [8192, 1, 1], width = 4> {
 // CHECK-NOT: buf.
 // CHECK: func.return
-// SOFTWARE-LABEL: func.func @folded(
+// SOFTWARE-LABEL: func.func @vector_of_points(
 // SOFTWARE: buf.kernel grid = [8388608] ins(%x : memref<8388608xf32>) outs(%0 : memref<8388608xf32>) schedule = #buf.schedule<thread, workgroup = [64, 1, 1], groups = [32768, 1, 1], width = 4> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
+
+// On a GPU they are not whole vectors: the rows of the second operand are read across, or from their middle, or elements
+// are not f32. Then neighbouring lanes take neighbouring points.
+func.func @transposed(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  %t = tg.transpose %x permutation = [1, 0] : tensor<512x512xf32>
+  %0 = tg.mul %x, %t : tensor<512x512xf32>, tensor<512x512xf32>
+  func.return %0 : tensor<512x512xf32>
+}
+// CHECK-LABEL: func.func @transposed(
+// CHECK: #buf.schedule<thread, workgroup = [256, 1, 1], groups = [1024, 1, 1]> {
+func.func @sliced(%x: tensor<512x512xf32>, %w: tensor<512x514xf32>) -> tensor<512x512xf32> {
+  %s = tg.slice %w start = [0, 1] stop = [512, 513] step = [1, 1] : tensor<512x514xf32>
+  %0 = tg.sub %x, %s : tensor<512x512xf32>, tensor<512x512xf32>
+  func.return %0 : tensor<512x512xf32>
+}
+// CHECK-LABEL: func.func @sliced(
+// CHECK: #buf.schedule<thread, workgroup = [256, 1, 1], groups = [1024, 1, 1]> {
+func.func @of_integers(%i: tensor<512x512xi32>) -> tensor<512x512xi32> {
+  %0 = tg.neg %i : tensor<512x512xi32>
+  func.return %0 : tensor<512x512xi32>
+}
+// CHECK-LABEL: func.func @of_integers(
+// CHECK: #buf.schedule<thread, workgroup = [256, 1, 1], groups = [1024, 1, 1]> {
+
+// What doesn't vary along the last loop needs no vector; rows that are no multiple of four have none, and neither do
+// fewer points than those that fill a GPU.
+func.func @some_vectors(%x: tensor<512x512xf32>, %b: tensor<512xf32>, %y: tensor<512x510xf32>, %z: tensor<256x256xf32>) -> (tensor<512x512xf32>, tensor<512x510xf32>, tensor<256x256xf32>) {
+  %r = tg.broadcast %b shape = [512, 512] dims = [0] : tensor<512xf32>
+  %0 = tg.add %x, %r : tensor<512x512xf32>, tensor<512x512xf32>
+  %1 = tg.neg %y : tensor<512x510xf32>
+  %2 = tg.neg %z : tensor<256x256xf32>
+  func.return %0, %1, %2 : tensor<512x512xf32>, tensor<512x510xf32>, tensor<256x256xf32>
+}
+// CHECK-LABEL: func.func @some_vectors(
+// CHECK: #buf.schedule<thread, workgroup = [256, 1, 1], groups = [256, 1, 1], width = 4> {
+// CHECK: #buf.schedule<thread, workgroup = [256, 1, 1], groups = [1020, 1, 1]> {
+// CHECK: #buf.schedule<thread, workgroup = [64, 1, 1], groups = [1024, 1, 1]> {
+
+// More workgroups than one dimension allows are folded into two.
+func.func @folded(%x: tensor<33554432xi32>) -> tensor<33554432xi32> {
+  %0 = tg.neg %x : tensor<33554432xi32>
+  func.return %0 : tensor<33554432xi32>
+}
+// CHECK-LABEL: func.func @folded(
+// CHECK: #buf.schedule<thread, workgroup = [256, 1, 1], groups = [43691, 3, 1]> {
 
 // Few long rows: one workgroup per grid point.
 func.func @rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {

@@ -44,14 +44,14 @@ func.func @workspace(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 // Too many workgroups for one dimension: the index is linearized from two.
-// CHECK: ^bb0(%0: memref<8388608xf32>, %1: memref<8388608xf32>):
+// CHECK: ^bb0(%0: memref<33554432xi32>, %1: memref<33554432xi32>):
 // CHECK-NEXT: %[[X:.*]] = wgsl.global_id dim = 0
 // CHECK-NEXT: %[[Y:.*]] = wgsl.global_id dim = 1
-// CHECK-NEXT: %[[WIDTH:.*]] = arith.constant 2796224 : index
+// CHECK-NEXT: %[[WIDTH:.*]] = arith.constant 11184896 : index
 // CHECK-NEXT: %[[ROW:.*]] = arith.muli %[[Y]], %[[WIDTH]] : index
 // CHECK-NEXT: arith.addi %[[X]], %[[ROW]] : index
 // CHECK: buf.dispatch @thread0 workgroups = [43691, 3, 1]
-func.func @folded(%x: tensor<8388608xf32>) -> tensor<8388608xf32> {
-  %0 = tg.neg %x : tensor<8388608xf32>
-  func.return %0 : tensor<8388608xf32>
+func.func @folded(%x: tensor<33554432xi32>) -> tensor<33554432xi32> {
+  %0 = tg.neg %x : tensor<33554432xi32>
+  func.return %0 : tensor<33554432xi32>
 }

@@ -32,13 +32,13 @@ func.func @bias(%x: tensor<25x40xf32>, %b: tensor<40xf32>) -> tensor<25x40xf32> 
 // MAPPED: buf.forall (%[[L:.*]]) in (%{{.*}}) mapping (lane) {
 
 // A folded dispatch: two dimensions of workgroups.
-func.func @folded(%x: tensor<8388608xf32>) -> tensor<8388608xf32> {
-  %0 = tg.neg %x : tensor<8388608xf32>
-  func.return %0 : tensor<8388608xf32>
+func.func @folded(%x: tensor<33554432xi32>) -> tensor<33554432xi32> {
+  %0 = tg.neg %x : tensor<33554432xi32>
+  func.return %0 : tensor<33554432xi32>
 }
 // MAPPED-LABEL: func.func @folded(
 // MAPPED: buf.forall (%[[Y:.*]]) in (3) mapping (workgroup_y) {
 // MAPPED-NEXT: %[[M:.*]] = affine.min affine_map<(d0) -> (43691, ((d0 * -43691) + 131072))> (%[[Y]])
 // MAPPED-NEXT: buf.forall (%[[X:.*]]) in (%[[M]]) mapping (workgroup_x) {
-// MAPPED-NEXT: buf.forall (%[[L:.*]]) in (64) mapping (lane) {
-// MAPPED-NEXT: affine.apply affine_map<(d0, d1, d2) -> ((((d0 * 2796224) + (d1 * 64)) + d2))> (%[[Y]], %[[X]], %[[L]])
+// MAPPED-NEXT: buf.forall (%[[L:.*]]) in (256) mapping (lane) {
+// MAPPED-NEXT: affine.apply affine_map<(d0, d1, d2) -> ((((d0 * 11184896) + (d1 * 256)) + d2))> (%[[Y]], %[[X]], %[[L]])
