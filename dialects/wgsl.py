@@ -336,6 +336,31 @@ def _lane(number: int) -> IntegerAttr[I64]:
     return IntegerAttr(number, i64)
 
 
+@irdl_op_definition
+class SubgroupShuffleXorOp(SubgroupOp):
+    """The value of the invocation of the subgroup whose number differs in the bits of `mask`, a constant.
+
+    ```mlir
+    %a = wgsl.subgroup_shuffle_xor %v, 16 : f32
+    ```
+    """
+
+    name = "wgsl.subgroup_shuffle_xor"
+    mask = prop_def(IntegerAttr[I64])
+
+    assembly_format = "$value `,` $mask attr-dict `:` type($value)"
+
+    def __init__(self, value: SSAValue | Operation, mask: int) -> None:
+        super().__init__(
+            operands=[value], result_types=[SSAValue.get(value).type], properties={"mask": IntegerAttr(mask, i64)}
+        )
+
+    def verify_(self) -> None:
+        """Raises a `VerifyException` that says what is wrong."""
+        if not 0 < self.mask.value.data < 128:
+            raise VerifyException(f"mask must be in [1, 128), got {self.mask.value.data}")
+
+
 SUBGROUP_REDUCTIONS = ("add", "max", "min")
 
 
@@ -449,6 +474,7 @@ Wgsl = Dialect(
         BarrierOp,
         SubgroupBroadcastOp,
         SubgroupReduceOp,
+        SubgroupShuffleXorOp,
         JoinOp,
         RemFOp,
         ReturnIfOp,

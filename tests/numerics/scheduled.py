@@ -25,6 +25,8 @@ GPU = Target.named("webgpu-default")
 SOFTWARE = Target.named("lavapipe")
 NARROW = replace(GPU, name="narrow", max_compute_workgroups_per_dimension=8)
 """A target on which nearly every dispatch has to be folded."""
+SHUFFLING = replace(GPU, name="shuffling", subgroups=True, subgroup_size=8)
+"""A target whose subgroups are those of the software adapter, scheduled as a GPU."""
 
 RNG = generator(0)
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from scheduled import GPU, NARROW, RNG, SOFTWARE, check, floats, on_device
+from scheduled import GPU, NARROW, RNG, SHUFFLING, SOFTWARE, check, floats, on_device
+from xdsl.context import Context
+from xdsl.dialects import scf
 from xdsl.passes import ModulePass
 
 import tensorgrad as tg
+from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import ThreadSchedule
 from tensorgrad.passes import pipelines
 from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
+from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.tracing.dtypes import Spec
 
 SIZES = [
     (1, 1, 1),
@@ -116,7 +123,7 @@ def test_a_thread_takes_steps_of_its_row(device: WebGPUDevice, shape: tuple[int,
 
 
 @pytest.mark.in_turns(6)
-@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [SOFTWARE, GPU, SHUFFLING], ids=lambda target: target.name)
 @pytest.mark.parametrize("shape", [(5, 700), (3, 2, 1028), (3, 4099), (7, 1024), (2, 33, 68), (1, 255)])
 def test_lanes_take_steps_of_a_shared_row(device: WebGPUDevice, shape: tuple[int, ...], target: Target) -> None:
     """Whole vectors per lane, remainders, and rows over two axes."""
@@ -155,13 +162,42 @@ def test_steps_of_a_row_keep_what_is_not_a_number(device: WebGPUDevice, place: i
     assert np.isnan(total[3]) and total[4] == np.inf and total[5] == -np.inf
 
 
-@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [SOFTWARE, GPU, SHUFFLING], ids=lambda target: target.name)
 def test_a_group_folds_sums_and_extremes(device: WebGPUDevice, target: Target) -> None:
     def function(x: Any) -> Any:
         top, low = tg.max(x, axis=1), tg.min(x, axis=1)
         return tg.sum(x, axis=1), top - low, (x - top[:, None]) * low[:, None]
 
     check(device, function, [floats(7, 700)], target, "group")
+
+
+@pytest.mark.parametrize("columns", [1024, 256, 8, 9, 16, 127, 520, 2048])
+def test_subgroups_fold_rows_to_the_same_bits(device: WebGPUDevice, columns: int) -> None:
+    """The tree of a row doesn't depend on how its lanes exchange values; every lane gets the same results."""
+
+    def function(x: Any, h: Any, i: Any) -> Any:
+        wide = tg.sum(tg.cast(h, np.int64), axis=1)
+        return tg.softmax(x), tg.sum(x, axis=1), tg.max(x, axis=1), tg.sum(i, axis=1), tg.max(h, axis=1), wide
+
+    integers = RNG.integers(-99, 99, (6, columns)).astype(np.int32)
+    inputs = [floats(6, columns), RNG.integers(-9, 9, (6, columns)).astype(np.float16), integers]
+    inputs[0][2, columns // 2], inputs[0][3, columns - 1] = np.nan, -np.inf
+    targets = [replace(target, f16=True, int64=True) for target in (GPU, SHUFFLING)]
+    (some, plain, expected), (_, shuffled, _) = (on_device(device, function, inputs, target) for target in targets)
+    assert some["group"] >= 1
+    for one, other, correct in zip(plain, shuffled, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, correct, rtol=1e-5, atol=1e-5)
+
+
+def test_kernels_that_fold_by_subgroups_shuffle(device: WebGPUDevice) -> None:
+    module = tg.trace(lambda x: tg.softmax(x), Spec((4096, 1024), np.dtype(np.float32)))
+    for pass_ in inference_passes(SHUFFLING):
+        pass_.apply(Context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, wgsl.KernelOp))
+    counts = Counter(type(op) for op in kernel.walk())
+    assert counts[wgsl.SubgroupShuffleXorOp] == 2 * 3 and counts[scf.ForOp] == 0
+    assert counts[wgsl.BarrierOp] == 2 * 2  # 256 values to 32 through workgroup memory, 32 to 8, and to one by shuffles
 
 
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)

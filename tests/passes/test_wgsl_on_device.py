@@ -537,7 +537,7 @@ wgsl.kernel @reverse workgroup_size = [64, 1, 1] access = ["read", "read_write"]
     np.testing.assert_array_equal(reversed_rows, np.concatenate([-x[:64][::-1], 2 * x[64:][::-1]]))
 
 
-def test_a_subgroup_reduces_and_broadcasts() -> None:
+def test_a_subgroup_reduces_broadcasts_and_exchanges() -> None:
     text = """
 wgsl.kernel @sums workgroup_size = [64, 1, 1] access = ["read", "read_write", "read_write"] {
 ^bb0(%x: memref<64xf32>, %y: memref<192xf32>, %z: memref<128xi32>):
@@ -548,7 +548,9 @@ wgsl.kernel @sums workgroup_size = [64, 1, 1] access = ["read", "read_write", "r
   %v = memref.load %x[%t] : memref<64xf32>
   %sum = wgsl.subgroup_reduce "add" %v : f32
   %max = wgsl.subgroup_reduce "max" %v : f32
-  %first = wgsl.subgroup_broadcast %v, 0 : f32
+  %broadcast = wgsl.subgroup_broadcast %v, 0 : f32
+  %swapped = wgsl.subgroup_shuffle_xor %v, 1 : f32
+  %first = arith.addf %broadcast, %swapped : f32
   %lane = wgsl.subgroup_lane
   %size = wgsl.subgroup_size
   %lane32 = arith.index_cast %lane : index to i32
@@ -566,7 +568,8 @@ wgsl.kernel @sums workgroup_size = [64, 1, 1] access = ["read", "read_write", "r
     np.testing.assert_array_equal(integers[:64], np.tile(np.arange(size), 64 // size))
     np.testing.assert_array_equal(floats[:64], np.repeat(rows.sum(1), size))
     np.testing.assert_array_equal(floats[64:128], np.repeat(rows.max(1), size))
-    np.testing.assert_array_equal(floats[128:], np.repeat(rows[:, 0], size))
+    swapped = x.reshape(-1, 2)[:, ::-1].flatten()
+    np.testing.assert_array_equal(floats[128:], np.repeat(rows[:, 0], size) + swapped)
 
 
 def test_vectors_of_four() -> None:

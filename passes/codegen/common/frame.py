@@ -17,6 +17,7 @@ class Frame:
         groups: The kernel's own workgroups.
         number: The linear index of this workgroup among them; `None` if the kernel has the dispatch to itself.
         software: Whether the GPU is emulated on a CPU.
+        subgroup: The number of lanes of every subgroup, 1 if it is unknown or there are none.
     """
 
     def __init__(
@@ -25,9 +26,11 @@ class Frame:
         number: SSAValue | None = None,
         arrays: Arrays | None = None,
         software: bool = False,
+        subgroup: int = 1,
     ):
         self.groups = groups
         self.software = software
+        self.subgroup = subgroup
         self.number = number
         self.arrays = Arrays() if arrays is None else arrays
         self.used: dict[MemRefType[Attribute], int] = {}

@@ -133,7 +133,7 @@ class _Lowering(FunctionLowering):
         first = teams[0]
         if len(teams) == 1 and first.count == 1:
             name = first.schedule.archetype
-            code = Code(block, {}, Frame(first.schedule.groups, software=self.target.software))
+            code = Code(block, {}, self._frame(first.schedule.groups))
             write_kernel(first.kernel, first.schedule, first.bound(code, Moves(block), None))
         else:
             name = "shared"
@@ -147,11 +147,15 @@ class _Lowering(FunctionLowering):
         access = divide_bindings(block, access, self.target)
         return wgsl.KernelOp(self.written.name(name), first.schedule.workgroup, access, block)
 
+    def _frame(self, groups: Extents) -> Frame:
+        subgroup = self.target.subgroup_size if self.target.subgroups and not self.target.software else None
+        return Frame(groups, software=self.target.software, subgroup=subgroup or 1)
+
     def _write_side_by_side(self, teams: Sequence[WrittenOnce], block: Block) -> None:
         """Assigns each team a range of the dispatch's workgroups, and each of its kernels a part of that."""
         total = self._all_groups(teams)
         arrays, moves = Arrays(block), Moves(block)
-        code = Code(block, {}, Frame(total, software=self.target.software))
+        code = Code(block, {}, self._frame(total))
         number = code.add(wgsl.WorkgroupIdOp(0))
         if total[1] > 1:
             rows = code.add(wgsl.WorkgroupIdOp(1)) * total[0]
@@ -242,7 +246,9 @@ def _write_once(moved: WrittenOnce, code: Code, number: Value, arrays: Arrays, m
     if moved.count > 1:
         member = number // each
         number = number % each
-    own = Code(code.block, {}, Frame(moved.schedule.groups, number.ssa, arrays, code.frame.software))
+    own = Code(
+        code.block, {}, Frame(moved.schedule.groups, number.ssa, arrays, code.frame.software, code.frame.subgroup)
+    )
     write_kernel(
         moved.kernel, moved.schedule, moved.bound(own, moves, None if member is None else own.value(member.ssa))
     )

@@ -98,6 +98,7 @@ class StageWriter:
         self.kernel, self.code, self.unrolling = kernel, code, unrolling
         self.points = unrolling.points(grid_loops(point, unrolling.grid(kernel.extents)))
         self.known: list[dict[SSAValue, Value]] = [{} for _ in self.points]
+        self._kept: dict[tuple[object, ...], Value] = {}
 
     # Loops
 
@@ -121,6 +122,9 @@ class StageWriter:
                     return body(_steps(around, self.bases(at, loop), loop, extents[len(outer) :]), now)
 
                 carried = each * loop.steps
+                if not code.frame.software and self.runs_once(loop):
+                    held = [*iteration(self.range(code, loop)[0], held[:carried]), *held[carried:]]
+                    continue
                 stop = code.number(loop.extent) if self.unrolling.steps == 1 else code.concealed(loop.extent)
                 first, step = self.range(code, loop)
                 changed = code.loop_to(stop, held[:carried], iteration, start=first, step=step)
@@ -136,6 +140,10 @@ class StageWriter:
     def range(self, code: Code, loop: UnrolledLoop) -> tuple[Value, int]:
         """Returns a loop's start and step."""
         return code.number(loop.start), 1
+
+    def runs_once(self, loop: UnrolledLoop) -> bool:
+        """Returns whether each lane runs one iteration; without a loop around them, stages share loads and values."""
+        return False
 
     def reduced(self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]) -> list[Sequence[Value]]:
         """Returns the reduced values at each point."""
@@ -192,9 +200,20 @@ class StageWriter:
             place, lane = self._place(code, buffer, results, loops)
             key = place_key(place)
             if key not in loaded:
-                loaded[key] = code.element(_memory(code, buffer), self._at(code, buffer, place, loops))
+                loaded[key] = self._load(code, buffer, place, loops)
             values.append(loaded[key] if lane is None else code.add(vector.ExtractOp(loaded[key].ssa, [lane], f32)))
         return values
+
+    def _load(self, code: Code, buffer: SSAValue, place: Linear, loops: Loops) -> Value:
+        """Loads an element that no stage writes once per block, so that stages share it."""
+        memory = _memory(code, buffer)
+        written = any(_memory(code, output) is memory for output in self.kernel.output_arguments)
+        if written or code.frame.software:
+            return code.element(memory, self._at(code, buffer, place, loops))
+        key = (code.block, memory, code.bindings[buffer].moved, place_key(place), *(base.ssa for base in loops.bases))
+        if key not in self._kept:
+            self._kept[key] = code.element(memory, self._at(code, buffer, place, loops))
+        return self._kept[key]
 
     def store(self, code: Code, stage: GenericOp, sites: Sites, values: Sequence[Sequence[Value]]) -> None:
         """Stores what a stage yields into those of its outputs that outlive the kernel."""

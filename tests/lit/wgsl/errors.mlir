@@ -124,6 +124,15 @@ wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
 
 // -----
 
+// CHECK: mask must be in [1, 128), got 0
+wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
+^bb0(%x: memref<64xf32>):
+  %v = arith.constant 1.0 : f32
+  %b = wgsl.subgroup_shuffle_xor %v, 0 : f32
+}
+
+// -----
+
 // CHECK: kind must be "add", "max" or "min", got "mul"
 wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
 ^bb0(%x: memref<64xf32>):

@@ -19,6 +19,8 @@ wgsl.kernel @every workgroup_size = [64, 2, 1] access = ["read", "read_write"] {
   %b = wgsl.subgroup_broadcast %v, 3 : f32
   // CHECK-NEXT: %s = wgsl.subgroup_reduce "add" %b : f32
   %s = wgsl.subgroup_reduce "add" %b : f32
+  // CHECK-NEXT: %w = wgsl.subgroup_shuffle_xor %s, 16 : f32
+  %w = wgsl.subgroup_shuffle_xor %s, 16 : f32
   // CHECK-NEXT: %j = wgsl.join %s, %s, %s, %s
   %j = wgsl.join %s, %s, %s, %s
   // CHECK-NEXT: %r = wgsl.remf %s, %b : f32

@@ -234,6 +234,11 @@ class KernelPrinter(BasePrinter):
         function = f"subgroup{op.kind.data.capitalize()}"
         self.named[op.result] = self.name(call(function, self.operand(op.value)))
 
+    def print_subgroup_shuffle_xor(self, op: wgsl.SubgroupShuffleXorOp) -> None:
+        """Prints an exchange of values between pairs of lanes."""
+        mask = unsigned_literal(op.mask.value.data)
+        self.named[op.result] = self.name(call("subgroupShuffleXor", self.operand(op.value), mask))
+
     def print_return_if(self, op: wgsl.ReturnIfOp) -> None:
         """Prints an early return."""
         self.line(f"if ({self.operand(op.condition).text}) {{ return; }}")
@@ -332,6 +337,7 @@ STATEMENTS: dict[type[Operation], Callable[[KernelPrinter, Any], None]] = {
     wgsl.BarrierOp: KernelPrinter.print_barrier,
     wgsl.SubgroupBroadcastOp: KernelPrinter.print_subgroup_broadcast,
     wgsl.SubgroupReduceOp: KernelPrinter.print_subgroup_reduce,
+    wgsl.SubgroupShuffleXorOp: KernelPrinter.print_subgroup_shuffle_xor,
     wgsl.ReturnIfOp: KernelPrinter.print_return_if,
     scf.IfOp: KernelPrinter.print_if,
     scf.ForOp: KernelPrinter.print_for,
