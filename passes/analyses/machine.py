@@ -174,8 +174,9 @@ class GpuModel:
         cached: Reading a byte from a cache.
         operation: An addition.
         dispatch: Starting a dispatch.
+        added_dispatch: The maximum cost of adding a dispatch that waits for another one.
         staged: The number of iterations of a reduction that a workgroup stages at a time.
-        busy_groups: The number of workgroups that keeps a GPU busy.
+        busy_groups: The number of workgroups that keeps a GPU busy: two for each of a large one's multiprocessors.
         few_points: Below this number, each point gets a workgroup.
         split_work: Smaller reductions finish before another dispatch would start.
         long_row: Rows of at least this length get a workgroup each, unless neighbouring points read neighbouring
@@ -192,6 +193,7 @@ class GpuModel:
     cached: float
     operation: float
     dispatch: float
+    added_dispatch: float
     staged: int
     busy_groups: int
     few_points: int
@@ -252,10 +254,11 @@ GPU = GpuModel(
     cached=0.25,
     operation=0.1,
     dispatch=1 << 20,
+    added_dispatch=1 << 22,
     staged=16,
-    busy_groups=128,
+    busy_groups=256,
     few_points=1024,
-    split_work=1 << 22,
+    split_work=1 << 20,
     long_row=64,
     tile_lanes=16,
     tile_depth=8,

@@ -308,6 +308,17 @@ def test_split_reductions(device: WebGPUDevice, target: Target, parts: int, monk
     check(device, weights, [floats(6, 3, 9, 7), floats(4, 3, 3, 3)], target, "contraction", 2e-5)
 
 
+def test_products_and_sums_that_leave_a_gpu_idle_are_split(device: WebGPUDevice) -> None:
+    def function(a: Any, b: Any, x: Any) -> Any:
+        return tg.relu(a @ b + 1.0), tg.sum(x)
+
+    inputs = [floats(256, 256), floats(256, 256), floats(1 << 20)]
+    archetypes, results, expected = on_device(device, function, inputs, GPU)
+    assert archetypes == Counter(contraction=1, thread=1, group=2)
+    for result, correct in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, correct, rtol=2e-5, atol=2e-4)
+
+
 @pytest.mark.parametrize("shape", [(2, 17, 64, 16), (4, 9, 40, 14), (3, 11, 13, 40), (3, 7, 89, 9)])
 def test_a_thread_takes_neighbouring_points(device: WebGPUDevice, shape: tuple[int, ...]) -> None:
     """Vectors, pairs and single points; operands at equal, broadcast, shifted and gathered positions."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import cast
 
-from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_bytes, element_of, loop_extents
 from tensorgrad.dialects.schedule import GroupSchedule, Schedule
 from tensorgrad.passes.analyses.machine import (
     LEAST_PART,
@@ -14,6 +15,7 @@ from tensorgrad.passes.analyses.machine import (
     CpuModel,
     GpuModel,
     machine_of,
+    roofline,
 )
 from tensorgrad.passes.codegen.choose import choose, cycles
 from tensorgrad.runtime.target import Target
@@ -66,11 +68,23 @@ def _on_cpu(kernel: KernelOp, schedule: Schedule, machine: CpuModel, target: Tar
 
 
 def _on_gpu(kernel: KernelOp, schedule: Schedule, machine: GpuModel) -> tuple[int, int] | None:
-    """Returns the split that comes closest to the workgroups that keep a GPU busy, with long enough parts."""
-    groups = math.prod(schedule.groups)
+    """Returns the split with the lowest estimated cost on a GPU, with long enough parts, or `None` if none is cheaper.
+
+    Below the workgroups that keep a GPU busy, more of them take proportionally less time. Parts are written and read.
+    """
+    groups, results = math.prod(schedule.groups), math.prod(kernel.extents)
     steps = math.prod(loop_extents(kernel.stages[0])[len(kernel.extents) :])
-    if groups * 4 > machine.busy_groups or steps * math.prod(kernel.extents) < machine.split_work:
+    if groups >= machine.busy_groups or steps * results < machine.split_work:
         return None
+    moved = sum(buffer_bytes(cast(Buffer, value.type)) for value in kernel.operands)
+    work = max(roofline(machine, moved, 2 * steps * results))
+    width = sum(element_bytes(element_of(output)) for output in kernel.stages[0].outputs)
+
+    def cost(parts: int) -> float:
+        running = work * max(1.0, machine.busy_groups / (groups * parts))
+        return running if parts == 1 else running + machine.added_dispatch + 2 * parts * results * width
+
     lanes = schedule.lanes if isinstance(schedule, GroupSchedule) else 1
     cuts = [cut for cut in _cuts(kernel) if steps // cut[1] >= LEAST_PART * lanes]
-    return min(cuts, key=lambda cut: (abs(cut[1] * groups - machine.busy_groups), cut[0]), default=None)
+    best = min(cuts, key=lambda cut: (cost(cut[1]), cut[0]), default=None)
+    return best if best is not None and cost(best[1]) < cost(1) else None

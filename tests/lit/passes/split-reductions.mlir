@@ -1,5 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=lavapipe},split-reductions{target=lavapipe}' | filecheck %s
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,split-reductions{parts=2}' | filecheck %s --check-prefix FORCED
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,split-reductions' | filecheck %s --check-prefix GPU
 
 // The gradient of a convolution's weights: few results, each a sum over all positions of all images. The first kernel
 // sums ranges of the images; the second adds these sums and runs the epilogue.
@@ -40,3 +41,38 @@ func.func @largest(%x: tensor<1048576xf32>) -> tensor<f32> {
 // CHECK: arith.maximumf
 // CHECK: buf.kernel grid = [] ins(%0 : memref<8xf32>) outs(%y : memref<f32>) {
 // CHECK: arith.maximumf
+
+// On a GPU, 64 workgroups leave most multiprocessors idle, so four take the parts of each sum; 256 are enough, and products
+// and sums that take less time than a dispatch are not split.
+func.func @square(%a: tensor<512x512xf32>, %b: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  %y = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<512x512xf32>, tensor<512x512xf32>
+  func.return %y : tensor<512x512xf32>
+}
+// GPU-LABEL: func.func @square(
+// GPU: buf.kernel grid = [4, 512, 512]
+// GPU: buf.kernel grid = [512, 512]
+func.func @narrow(%a: tensor<2048x1024xf32>, %b: tensor<1024x16xf32>) -> tensor<2048x16xf32> {
+  %y = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<2048x1024xf32>, tensor<1024x16xf32>
+  func.return %y : tensor<2048x16xf32>
+}
+// GPU-LABEL: func.func @narrow(
+// GPU: buf.kernel grid = [4, 2048, 16]
+// GPU: buf.kernel grid = [2048, 16]
+func.func @large(%a: tensor<1024x1024xf32>, %b: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+  %y = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<1024x1024xf32>, tensor<1024x1024xf32>
+  func.return %y : tensor<1024x1024xf32>
+}
+// GPU-LABEL: func.func @large(
+// GPU: buf.kernel grid = [1024, 1024]
+// GPU-NOT: buf.kernel
+// GPU: func.return
+func.func @small(%a: tensor<128x128xf32>, %b: tensor<128x128xf32>, %x: tensor<65536xf32>) -> (tensor<128x128xf32>, tensor<f32>) {
+  %y = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x128xf32>, tensor<128x128xf32>
+  %s = tg.sum %x axes = [0] : tensor<65536xf32>
+  func.return %y, %s : tensor<128x128xf32>, tensor<f32>
+}
+// GPU-LABEL: func.func @small(
+// GPU-DAG: buf.kernel grid = [128, 128]
+// GPU-DAG: buf.kernel grid = []
+// GPU-NOT: buf.kernel
+// GPU: func.return
