@@ -190,6 +190,19 @@ def test_subgroups_fold_rows_to_the_same_bits(device: WebGPUDevice, columns: int
         np.testing.assert_allclose(one, correct, rtol=1e-5, atol=1e-5)
 
 
+def test_rows_beside_a_product_fold_in_its_workgroups(device: WebGPUDevice) -> None:
+    """Their workgroups have two dimensions, in which lanes of subgroups have no numbers."""
+
+    def function(a: Any, b: Any, x: Any) -> Any:
+        return a @ b, tg.sum(x, axis=1), tg.softmax(x)
+
+    inputs = [floats(70, 40), floats(40, 50), floats(30, 300)]
+    archetypes, results, expected = on_device(device, function, inputs, SHUFFLING)
+    assert archetypes["contraction"] and archetypes["group"]
+    for result, correct in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, correct, rtol=1e-5, atol=1e-5)
+
+
 def test_kernels_that_fold_by_subgroups_shuffle(device: WebGPUDevice) -> None:
     module = tg.trace(lambda x: tg.softmax(x), Spec((4096, 1024), np.dtype(np.float32)))
     for pass_ in inference_passes(SHUFFLING):

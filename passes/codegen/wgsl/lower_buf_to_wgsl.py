@@ -133,7 +133,7 @@ class _Lowering(FunctionLowering):
         first = teams[0]
         if len(teams) == 1 and first.count == 1:
             name = first.schedule.archetype
-            code = Code(block, {}, self._frame(first.schedule.groups))
+            code = Code(block, {}, self._frame(first.schedule.groups, first.schedule.workgroup))
             write_kernel(first.kernel, first.schedule, first.bound(code, Moves(block), None))
         else:
             name = "shared"
@@ -147,15 +147,17 @@ class _Lowering(FunctionLowering):
         access = divide_bindings(block, access, self.target)
         return wgsl.KernelOp(self.written.name(name), first.schedule.workgroup, access, block)
 
-    def _frame(self, groups: Extents) -> Frame:
-        subgroup = self.target.subgroup_size if self.target.subgroups and not self.target.software else None
+    def _frame(self, groups: Extents, workgroup: Extents) -> Frame:
+        """Returns the frame of a dispatch; Naga numbers the lanes of subgroups only in one-dimensional workgroups."""
+        numbered = self.target.subgroups and not self.target.software and workgroup[1:] == (1, 1)
+        subgroup = self.target.subgroup_size if numbered else None
         return Frame(groups, software=self.target.software, subgroup=subgroup or 1)
 
     def _write_side_by_side(self, teams: Sequence[WrittenOnce], block: Block) -> None:
         """Assigns each team a range of the dispatch's workgroups, and each of its kernels a part of that."""
         total = self._all_groups(teams)
         arrays, moves = Arrays(block), Moves(block)
-        code = Code(block, {}, self._frame(total))
+        code = Code(block, {}, self._frame(total, teams[0].schedule.workgroup))
         number = code.add(wgsl.WorkgroupIdOp(0))
         if total[1] > 1:
             rows = code.add(wgsl.WorkgroupIdOp(1)) * total[0]
