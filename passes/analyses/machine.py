@@ -176,7 +176,7 @@ class GpuModel:
         dispatch: Starting a dispatch.
         added_dispatch: The maximum cost of adding a dispatch that waits for another one.
         staged: The number of iterations of a reduction that a workgroup stages at a time.
-        busy_groups: The number of workgroups that keeps a GPU busy: two for each of a large one's multiprocessors.
+        busy_groups: The number of workgroups that keeps a GPU busy: one for each of a large one's multiprocessors.
         few_points: Below this number, each point gets a workgroup.
         split_work: Smaller reductions finish before another dispatch would start.
         long_row: Rows of at least this length get a workgroup each, unless neighbouring points read neighbouring
@@ -256,7 +256,7 @@ GPU = GpuModel(
     dispatch=1 << 20,
     added_dispatch=1 << 22,
     staged=16,
-    busy_groups=256,
+    busy_groups=128,
     few_points=1024,
     split_work=1 << 20,
     long_row=64,

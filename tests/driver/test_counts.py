@@ -13,15 +13,12 @@ MOST_DISPATCHES = {
     ("convnet", "lavapipe"): 15,
     ("addition", "lavapipe"): 71,
     ("gpt", "lavapipe"): 81,
-    ("mlp", "webgpu-default"): 9,
+    ("mlp", "webgpu-default"): 7,
     ("sine", "webgpu-default"): 5,
     ("convnet", "webgpu-default"): 16,
 }
 
 MOST_BYTES = {"mlp": 4_500_000, "sine": 320_000, "convnet": 11_200_000, "addition": 14_500_000, "gpt": 48_900_000}
-
-PARTIAL_BYTES = {("mlp", "webgpu-default"): 1_400_000}
-"""The bytes that the parts of split products add: 64 workgroups would leave most of a large GPU idle."""
 
 
 @pytest.mark.in_turns(3, 2)
@@ -30,7 +27,7 @@ def test_a_step_costs_little(name: str, target: str) -> None:
     counts = count(name, target)
     assert counts.dispatches <= MOST_DISPATCHES[name, target], counts
     assert counts.copies == 0, counts
-    assert counts.peak_bytes <= MOST_BYTES[name] + PARTIAL_BYTES.get((name, target), 0), counts
+    assert counts.peak_bytes <= MOST_BYTES[name], counts
     assert counts.peak_bytes <= 1.1 * counts.least_bytes, counts
 
 

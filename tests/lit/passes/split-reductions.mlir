@@ -42,22 +42,31 @@ func.func @largest(%x: tensor<1048576xf32>) -> tensor<f32> {
 // CHECK: buf.kernel grid = [] ins(%0 : memref<8xf32>) outs(%y : memref<f32>) {
 // CHECK: arith.maximumf
 
-// On a GPU, 64 workgroups leave most multiprocessors idle, so four take the parts of each sum; 256 are enough, and products
+// On a GPU, 16 workgroups leave most multiprocessors idle, so eight take the parts of each sum; 128 are enough, and products
 // and sums that take less time than a dispatch are not split.
+func.func @deep(%a: tensor<32x65536xf32>, %b: tensor<65536x64xf32>) -> tensor<32x64xf32> {
+  %y = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<32x65536xf32>, tensor<65536x64xf32>
+  func.return %y : tensor<32x64xf32>
+}
+// GPU-LABEL: func.func @deep(
+// GPU: buf.kernel grid = [8, 32, 64]
+// GPU: buf.kernel grid = [32, 64]
 func.func @square(%a: tensor<512x512xf32>, %b: tensor<512x512xf32>) -> tensor<512x512xf32> {
   %y = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<512x512xf32>, tensor<512x512xf32>
   func.return %y : tensor<512x512xf32>
 }
 // GPU-LABEL: func.func @square(
-// GPU: buf.kernel grid = [4, 512, 512]
 // GPU: buf.kernel grid = [512, 512]
+// GPU-NOT: buf.kernel
+// GPU: func.return
 func.func @narrow(%a: tensor<2048x1024xf32>, %b: tensor<1024x16xf32>) -> tensor<2048x16xf32> {
   %y = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<2048x1024xf32>, tensor<1024x16xf32>
   func.return %y : tensor<2048x16xf32>
 }
 // GPU-LABEL: func.func @narrow(
-// GPU: buf.kernel grid = [4, 2048, 16]
 // GPU: buf.kernel grid = [2048, 16]
+// GPU-NOT: buf.kernel
+// GPU: func.return
 func.func @large(%a: tensor<1024x1024xf32>, %b: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
   %y = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<1024x1024xf32>, tensor<1024x1024xf32>
   func.return %y : tensor<1024x1024xf32>
