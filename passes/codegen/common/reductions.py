@@ -32,6 +32,9 @@ NEUTRAL: dict[type[Operation], Callable[[Attribute], float]] = {
 }
 """The identity element of a reduction by each op."""
 
+EXACT = (arith.AddiOp, arith.MaximumfOp, arith.MinimumfOp, arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp)
+"""The ops that return the bits of any value that they combine with their identity; a sum of 0 and -0 is 0."""
+
 
 @dataclass(frozen=True)
 class Reduction:

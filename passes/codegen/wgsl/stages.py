@@ -31,7 +31,7 @@ from tensorgrad.passes.analyses.affine import Linear
 from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import VECTOR
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import ACCUMULATORS, Reduction, reductions_of
+from tensorgrad.passes.codegen.common.reductions import ACCUMULATORS, EXACT, Reduction, reductions_of
 from tensorgrad.passes.codegen.common.stage_bodies import clone_body, values_to_fold
 from tensorgrad.passes.codegen.common.stage_loops import Loops, grid_loops, own_loops, place_of
 from tensorgrad.passes.codegen.common.unrolled_loops import UnrolledLoop, unrolled
@@ -151,14 +151,17 @@ class StageWriter:
         each = len(reductions) * len(points)
         steps = self.unrolling.unrolled(self.unrolling.loops(reduced)[1])[0].steps
         sums = 1 if is_in_order(stage) else min(steps, ACCUMULATORS)
-        start = [code.constant(reduction.start(), reduction.element) for reduction in reductions] * (len(points) * sums)
+        identities = [code.constant(reduction.start(), reduction.element) for reduction in reductions]
+        start = identities * (len(points) * sums)
+        exact = [v.ssa for v, reduction in zip(identities, reductions, strict=True) if type(reduction.combine) in EXACT]
 
         def body(sites: Sites, held: Sequence[Value]) -> Sequence[Value]:
             values = [value for row in self.values(code, stage, sites) for value in row]
             now = list(held)
             for step in range(len(sites)):
                 mine = slice(step % sums * each, (step % sums + 1) * each)
-                now[mine] = folded(code, reductions * len(points), now[mine], values[step * each : (step + 1) * each])
+                new = values[step * each : (step + 1) * each]
+                now[mine] = folded(code, reductions * len(points), now[mine], new, exact)
             return now
 
         held = self.over(code, points, reduced, start, each, body)
@@ -344,9 +347,15 @@ def _accesses(
         yield buffer, m, [results] if reduced and number >= len(stage.inputs) else sites
 
 
-def folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], values: Sequence[Value]) -> list[Value]:
-    """Returns the accumulators with one more value folded in."""
+def folded(
+    code: Code,
+    reductions: Sequence[Reduction],
+    held: Sequence[Value],
+    values: Sequence[Value],
+    identities: Sequence[SSAValue] = (),
+) -> list[Value]:
+    """Returns the accumulators with one more value folded in, which replaces those of `identities`."""
     return [
-        code.apply(type(reduction.combine), old, new)
+        new if old.ssa in identities else code.apply(type(reduction.combine), old, new)
         for reduction, old, new in zip(reductions, held, values, strict=True)
     ]
