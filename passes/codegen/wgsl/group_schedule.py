@@ -29,6 +29,9 @@ from tensorgrad.runtime.target import Target
 FEWEST_ITERATIONS = 8
 """The fewest iterations of a row that lanes share."""
 
+FEWEST_LANES = 32
+"""The fewest lanes, on a GPU, that take vectors of a row instead of twice or four times as many that take elements."""
+
 
 class GroupArchetype(Archetype[GroupSchedule]):
     """Assigns each grid point a workgroup, whose lanes share the row, in vectors where possible."""
@@ -40,6 +43,9 @@ class GroupArchetype(Archetype[GroupSchedule]):
         if own < FEWEST_ITERATIONS:
             return None
         lanes = _lanes(own, machine, target)
+        if isinstance(machine, GpuModel) and own >= VECTOR * FEWEST_LANES:
+            fewer = min(lanes, _lanes(own // VECTOR, machine, target))
+            lanes = fewer if _unrolling(kernel, machine, fewer) > 1 else lanes
         if not can_group(kernel, lanes, target) or not _is_wanted(kernel, own, machine):
             return None
         return group_schedule(kernel, lanes, _unrolling(kernel, machine, lanes))

@@ -80,7 +80,7 @@ func.func @rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
   func.return %0 : tensor<10xf32>
 }
 // CHECK-LABEL: func.func @rows(
-// CHECK: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = #buf.schedule<group, workgroup = [256, 1, 1], groups = [10, 1, 1]> {
+// CHECK: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = #buf.schedule<group, workgroup = [128, 1, 1], groups = [10, 1, 1], steps = 4> {
 // CHECK-NOT: buf.
 // CHECK: func.return
 // SOFTWARE-LABEL: func.func @rows(
@@ -115,13 +115,26 @@ func.func @columns(%x: tensor<64x32xf32>, %y: tensor<32x7xf32>) -> (tensor<32xf3
 // SOFTWARE-LABEL: func.func @columns(
 // SOFTWARE: #buf.schedule<thread, workgroup = [8, 1, 1], groups = [4, 1, 1], steps = 4> {
 
-// On a GPU, the lanes of a row load vectors of 4 if it is f32, of a length divisible by 4, and each lane gets a vector.
+// On a GPU, the lanes of a row load vectors of 4 if it is f32, of a length divisible by 4; there are as many lanes as get
+// one, but at least 32.
 func.func @vectors(%x: tensor<10x1024xf32>) -> tensor<10xf32> {
   %0 = tg.sum %x axes = [1] : tensor<10x1024xf32>
   func.return %0 : tensor<10xf32>
 }
 // CHECK-LABEL: func.func @vectors(
 // CHECK: #buf.schedule<group, workgroup = [256, 1, 1], groups = [10, 1, 1], steps = 4> {
+func.func @lanes_of_vectors(%x: tensor<10x128xf32>) -> tensor<10xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<10x128xf32>
+  func.return %0 : tensor<10xf32>
+}
+// CHECK-LABEL: func.func @lanes_of_vectors(
+// CHECK: #buf.schedule<group, workgroup = [32, 1, 1], groups = [10, 1, 1], steps = 4> {
+func.func @lanes_of_elements(%y: tensor<10x124xf32>) -> tensor<10xf32> {
+  %0 = tg.sum %y axes = [1] : tensor<10x124xf32>
+  func.return %0 : tensor<10xf32>
+}
+// CHECK-LABEL: func.func @lanes_of_elements(
+// CHECK: #buf.schedule<group, workgroup = [64, 1, 1], groups = [10, 1, 1]> {
 func.func @integers(%x: tensor<10x1024xi32>, %y: tensor<10x1022xf32>) -> (tensor<10xi32>, tensor<10xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<10x1024xi32>
   %1 = tg.sum %y axes = [1] : tensor<10x1022xf32>
