@@ -18,7 +18,7 @@ from benchmarks.harness import machine
 from benchmarks.workloads import workload
 from tensorgrad.runtime.program import Dispatch, Program
 from tensorgrad.runtime.webgpu import WebGPUDevice
-from tensorgrad.runtime.webgpu.encoding import Command, MethodRecording, NativeRecording, native_library
+from tensorgrad.runtime.webgpu.encoding import NO_CHECKS, Command, MethodRecording, NativeRecording, native_library
 from tensorgrad.runtime.webgpu.pipelines import pipelines_of
 
 ROUNDS = 100
@@ -51,7 +51,7 @@ def commands(program: Program, device: WebGPUDevice) -> list[Command]:
     """Returns the dispatches of a step as commands on newly allocated buffers."""
     api = device.wgpu_device
     buffers = [device.create_buffer(buffer.name, buffer.size) for buffer in program.buffers]
-    ready = pipelines_of(program, api, threads=1)
+    ready = pipelines_of(program, api, threads=1, checks=NO_CHECKS)
     results: list[Command] = []
     for step in (step for step in program.plan if isinstance(step, Dispatch)):
         entries = [

@@ -34,6 +34,7 @@ wgsl.kernel @every workgroup_size = [64, 2, 1] access = ["read", "read_write"] a
   %joined = wgsl.join %v, %v, %v, %v
   %b = wgsl.subgroup_broadcast %r, 3 : f32
   %s = wgsl.subgroup_reduce "add" %b : f32
+  %exchanged = wgsl.subgroup_shuffle_xor %b, 16 : f32
   %c = arith.cmpi uge, %g, %t : index
   wgsl.return_if %c
   memref.store %s, %y[%g] : memref<1024xf32>
@@ -104,6 +105,7 @@ def test_a_kernel_can_be_built() -> None:
         (kernel("%w = wgsl.workgroup_alloc : memref<?xf32>"), "workgroup memory"),
         (kernel('%c = arith.constant 1 : i32\n%s = wgsl.subgroup_reduce "mul" %c : i32'), "kind must be"),
         (kernel("%c = arith.constant 1 : i32\n%s = wgsl.subgroup_broadcast %c, 128 : i32"), "lane must be"),
+        (kernel("%c = arith.constant 1 : i32\n%s = wgsl.subgroup_shuffle_xor %c, 0 : i32"), "mask must be"),
         (kernel("%c = arith.constant true\nwgsl.return_if %c\nwgsl.barrier"), "after wgsl.return_if"),
         (
             kernel("%c = arith.constant true\nscf.if %c {\n wgsl.return_if %c\n}"),
@@ -118,7 +120,13 @@ def test_what_is_wrong_is_said(text: str, message: str) -> None:
 
 def test_what_others_may_move() -> None:
     for op in parse(EVERY_OP).walk():
-        if op.name in ("wgsl.barrier", "wgsl.subgroup_broadcast", "wgsl.subgroup_reduce", "wgsl.return_if"):
+        if op.name in (
+            "wgsl.barrier",
+            "wgsl.subgroup_broadcast",
+            "wgsl.subgroup_reduce",
+            "wgsl.subgroup_shuffle_xor",
+            "wgsl.return_if",
+        ):
             assert not is_side_effect_free(op)
         if isinstance(op, wgsl.DimensionBuiltin | wgsl.ScalarBuiltin | wgsl.RemFOp):
             assert is_side_effect_free(op)
