@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+from arithmetic import with_subgroups_of
 from harness import Names, NumpyArray, apply, on_buffers
 from rounding import parsed, rounding, widened
 from xdsl.dialects.builtin import ModuleOp
@@ -195,7 +196,7 @@ def on_device(
     module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant, device: WebGPUDevice
 ) -> list[NumpyArray]:
     """Returns the results on a device."""
-    names, target = Names(module), variant.profile()
+    names, target = Names(module), with_subgroups_of(device, variant.profile())
     for pass_ in passes_of(variant, target):
         apply_as(pass_, module, variant, target)
     # Any adapter may run it: the profile's limits are the smaller ones.

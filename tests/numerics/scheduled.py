@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from arithmetic import with_subgroups_of
 from draws import generator
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -46,6 +47,7 @@ def on_device(
 
     `change` may replace the schedule of each kernel.
     """
+    target = with_subgroups_of(device, target)
     module: ModuleOp = tg.trace(function, *[Spec(x.shape, x.dtype) for x in inputs])
     expected = TensorExecutor(module).call(inputs)
     archetypes: Counter[str] = Counter()
