@@ -13,6 +13,7 @@ from tensorgrad.dialects.schedule import (
     Schedule,
     ThreadSchedule,
 )
+from tensorgrad.passes.analyses.machine import GPU
 from tensorgrad.passes.codegen.wgsl.thread_schedule import widened
 
 
@@ -20,7 +21,7 @@ def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedul
     """Returns the schedules with a workgroup of equal extents, or `None` if no workgroup suits all of them.
 
     Contractions keep their workgroup, which must be the same for all of them. `group` schedules adopt it, and `thread`
-    schedules may grow.
+    schedules may grow, or shrink to the lanes of few points.
 
     Args:
         schedules: The schedules of kernels that would share a dispatch.
@@ -45,10 +46,11 @@ def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedul
 
 
 def _in_workgroup(schedule: Schedule, workgroup: Extents, points: int) -> Schedule | None:
-    """Returns a schedule with another workgroup, or `None` if a `thread` schedule would get fewer lanes."""
+    """Returns a schedule with another workgroup, or `None` if a `thread` schedule would get too few lanes."""
     match schedule:
         case ThreadSchedule():
-            return widened(schedule, workgroup, points) if schedule.lanes <= math.prod(workgroup) else None
+            fits = min(schedule.lanes, GPU.lanes) <= math.prod(workgroup)
+            return widened(schedule, workgroup, points) if fits else None
         case GroupSchedule():
             return replace(schedule, workgroup=workgroup)
         case _:
