@@ -305,6 +305,11 @@ class SubgroupOp(IRDLOperation, ABC):
     value = operand_def(T)
     result = result_def(T)
 
+    def __init__(self, value: SSAValue | Operation, **properties: Attribute) -> None:
+        source = SSAValue.get(value)
+        # Kernels contain many of these ops; this takes a third of the time of the constructor that xDSL generates.
+        Operation.__init__(self, operands=[source], result_types=[source.type], properties=properties)
+
 
 @irdl_op_definition
 class SubgroupBroadcastOp(SubgroupOp):
@@ -321,9 +326,7 @@ class SubgroupBroadcastOp(SubgroupOp):
     assembly_format = "$value `,` $lane attr-dict `:` type($value)"
 
     def __init__(self, value: SSAValue | Operation, lane: int) -> None:
-        source = SSAValue.get(value)
-        # Kernels contain many of these ops; this takes a third of the time of the constructor that xDSL generates.
-        Operation.__init__(self, operands=[source], result_types=[source.type], properties={"lane": _lane(lane)})
+        super().__init__(value, lane=_number(lane))
 
     def verify_(self) -> None:
         """Raises a `VerifyException` that says what is wrong."""
@@ -332,7 +335,7 @@ class SubgroupBroadcastOp(SubgroupOp):
 
 
 @lru_cache
-def _lane(number: int) -> IntegerAttr[I64]:
+def _number(number: int) -> IntegerAttr[I64]:
     return IntegerAttr(number, i64)
 
 
@@ -351,9 +354,7 @@ class SubgroupShuffleXorOp(SubgroupOp):
     assembly_format = "$value `,` $mask attr-dict `:` type($value)"
 
     def __init__(self, value: SSAValue | Operation, mask: int) -> None:
-        super().__init__(
-            operands=[value], result_types=[SSAValue.get(value).type], properties={"mask": IntegerAttr(mask, i64)}
-        )
+        super().__init__(value, mask=_number(mask))
 
     def verify_(self) -> None:
         """Raises a `VerifyException` that says what is wrong."""
@@ -381,9 +382,7 @@ class SubgroupReduceOp(SubgroupOp):
     assembly_format = "$kind $value attr-dict `:` type($value)"
 
     def __init__(self, kind: str, value: SSAValue | Operation) -> None:
-        super().__init__(
-            operands=[value], result_types=[SSAValue.get(value).type], properties={"kind": StringAttr(kind)}
-        )
+        super().__init__(value, kind=StringAttr(kind))
 
     def verify_(self) -> None:
         """Raises a `VerifyException` that says what is wrong."""
