@@ -1,6 +1,7 @@
 """The workloads in other libraries: the same formulas, initial weights and data, on a device of the same machine.
 
-Each peer is a module with `contestant(name, parameters, batch)`, which returns `None` if it can't run the workload.
+Each peer is a module with `contestant(name, parameters, batch)`, which returns `None` if it can't run the workload, or
+such a module with options.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,13 @@ from benchmarks.harness import Contestant
 
 ON_CPU = ("numpy_peer", "torch_peer", "torch_compile_peer", "jax_peer", "iree_peer", "tinygrad_cpu_peer")
 PEERS = ("hand_fused", "tinygrad_peer", "torch_cuda_peer", "torch_cuda_compile_peer", *ON_CPU)
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "torch_compile_peer": ("torch_peer", {"compiled": True}),
+    "torch_cuda_peer": ("torch_peer", {"device": "cuda"}),
+    "torch_cuda_compile_peer": ("torch_peer", {"compiled": True, "device": "cuda"}),
+}
+"""The peers that are another one with these options; its `is_available` says whether it can take them."""
 
 ONLY = {"smollm2": ("torch_peer", "torch_compile_peer", "torch_cuda_peer", "torch_cuda_compile_peer")}
 """The workloads that only some peers implement, with those peers."""
@@ -67,9 +76,11 @@ def peers(
     for peer in PEERS if adapter else ON_CPU:
         if (chosen and peer.removesuffix("_peer") not in chosen) or peer not in ONLY.get(name, PEERS):
             continue
+        module_name, options = VARIANTS.get(peer, (peer, {}))
         try:
-            module = import_module(f"benchmarks.peers.{peer}")
+            module = import_module(f"benchmarks.peers.{module_name}")
         except ImportError:
             continue
-        contestants.append(module.contestant(name, parameters, batch))
+        if not options or module.is_available(**options):
+            contestants.append(module.contestant(name, parameters, batch, **options))
     return [contestant for contestant in contestants if contestant is not None]

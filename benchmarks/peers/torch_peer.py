@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -103,6 +105,13 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "convnet": convnet,
     "smollm2": smollm2,
 }
+
+
+def is_available(compiled: bool = False, device: str = "cpu") -> bool:
+    """Returns whether the device exists, and, if compiling for the CPU, the C++ compiler that this needs."""
+    if device == "cuda":
+        return torch.cuda.is_available()
+    return not compiled or shutil.which(os.environ.get("CXX", "g++")) is not None
 
 
 def contestant(
