@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arithmetic import flushes_subnormals
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -24,6 +25,7 @@ from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.runtime.webgpu.device import LOOP_PROBE
 from tensorgrad.tracing.dtypes import Spec
 
+MESA = Target.named("lavapipe")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "drivers.md"
 LEAST, MOST = -(2**31), 2**31 - 1
 
@@ -52,9 +54,14 @@ def compiled(function: Callable[..., Any], target: str | Target, *shapes: tuple[
 
 
 def iterations(device: WebGPUDevice) -> None:
+    """A device has Mesa's limit, or none."""
     limit = device.target.max_loop_iterations
-    assert limit is not None
-    assert limit == Target.named("lavapipe").max_loop_iterations
+    if limit is None:
+        assert device.info.type == "hardware"
+        trips = 200_000
+        assert device.probe("a loop", LOOP_PROBE.format(trips=trips)) == trips
+        return
+    assert limit == MESA.max_loop_iterations
     for trips in (limit, limit + 1, 3 * limit):
         assert device.probe("a loop", LOOP_PROBE.format(trips=trips)) == limit
     # Other loops count too.
@@ -68,7 +75,7 @@ def programs(device: WebGPUDevice) -> None:
     program = Program("f", (), (), (), (), statistics={LOOP_ITERATIONS: 65536})
     program.check_fits(Target.named("webgpu-default"))
     with pytest.raises(TargetError, match="compile it for this target"):
-        program.check_fits(device.target)
+        program.check_fits(MESA)
 
 
 def conditions(device: WebGPUDevice) -> None:
@@ -79,7 +86,7 @@ def conditions(device: WebGPUDevice) -> None:
         return f"{binding} @compute @workgroup_size(1) fn probe() {{ {body} }}"
 
     assert device.probe("conditions", nested(DEEPEST_NESTING)) == DEEPEST_NESTING
-    assert device.probe("conditions", nested(90)) == 7
+    assert device.probe("conditions", nested(90)) == (7 if device.info.type == "software" else 90)
 
     def shifted(x: Any) -> Any:
         for _ in range(90):
@@ -100,7 +107,8 @@ def workgroups(device: WebGPUDevice) -> None:
 
 
 def bindings(device: WebGPUDevice) -> None:
-    assert device.target.max_storage_buffer_binding_size == 2**27
+    most = device.target.max_storage_buffer_binding_size
+    assert most == 2**27 or device.info.type == "hardware"
     x = np.arange(2**25 + 4, dtype=np.int32)  # a little more than 128 MiB
     np.testing.assert_array_equal(tg.jit(lambda x: x[::-1] + 1, device="wgpu")(x), x[::-1] + 1)
 
@@ -182,7 +190,12 @@ def to_half(device: WebGPUDevice) -> None:
 
 
 def subnormals(device: WebGPUDevice) -> None:
+    """A device keeps them all, or takes all for zeros."""
     x = np.array([1e-38, 1e-39, 1e-45, -1e-40], np.float32)
+    if flushes_subnormals():
+        assert device.info.type == "hardware"
+        assert not np.asarray(tg.jit(lambda x: x * 0.5, device="wgpu")(x)).any()
+        return
     assert same(lambda x: x * 0.5, x)[0] != 0
     same(lambda x: x + x, x)
     same(lambda x: x * x, np.array([1e-20, 1e-22], np.float32))
@@ -190,7 +203,12 @@ def subnormals(device: WebGPUDevice) -> None:
 
 def two_roundings(device: WebGPUDevice) -> None:
     x, y = (np.random.default_rng(seed).standard_normal(10_000).astype(np.float32) for seed in range(2))
-    same(lambda x, y: x * y + x, x, y)
+    if device.info.type == "software":
+        same(lambda x, y: x * y + x, x, y)
+        return
+    actual = np.asarray(tg.jit(lambda x, y: x * y + x, device="wgpu")(x, y))
+    once = (x.astype(np.float64) * y + x).astype(np.float32)  # a product of f32 is exact in f64
+    assert ((actual == x * y + x) | (actual == once)).all()
 
 
 def remainders(device: WebGPUDevice) -> None:
@@ -231,21 +249,10 @@ CHECKS: dict[str, Callable[[WebGPUDevice], None]] = {
     "Products and sums": two_roundings,
 }
 
-OF_MESA = {
-    "Iterations of an invocation",
-    "Programs for other devices",
-    "Nested conditions",
-    "Subnormal numbers",
-    "Products and sums",
-}
-"""The rows that say what llvmpipe does."""
-
 
 @pytest.mark.in_turns(4, 1)
 @pytest.mark.parametrize("row", rows())
 def test_limits(device: WebGPUDevice, row: str) -> None:
-    if row in OF_MESA and device.info.type != "software":
-        pytest.skip(f"the row is about llvmpipe, this is {device.info.name}")
     CHECKS[row](device)
 
 
