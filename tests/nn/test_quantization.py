@@ -14,6 +14,7 @@ import tensorgrad as tg
 from tensorgrad.errors import DTypeError, OptionError, ParameterError, ShapeError
 from tensorgrad.ops.quantization import SCHEMES
 from tensorgrad.runtime.program import Dispatch
+from tensorgrad.runtime.webgpu import WebGPUDevice
 
 DEVICES: list[tg.DeviceName] = ["numpy", "cpu", "wgpu"]
 FORMATS = [(8, "int8"), (4, "int4"), (4, "nf4")]
@@ -147,10 +148,12 @@ def test_products_never_store_the_wide_weight(bits: int, rows: int, device: tg.D
         at_hand = sum(array.nbytes for array in stored)
         dispatches = [step for step in compiled.program.plan if isinstance(step, Dispatch)]
         statistics = compiled.program.statistics
-        if len(dispatches) == 2 and (rows == 1 or device == "wgpu"):  # sums may be in parts, which are stored
+        is_hardware = device == "wgpu" and WebGPUDevice().info.type == "hardware"
+        if is_hardware and len(dispatches) == 2:  # a GPU sums in parts, and stores them
             at_hand += 2 * max(buffer.size for buffer in compiled.program.buffers if buffer.size != WIDE)
         else:
-            assert len(dispatches) == 1
+            # The sum of one row may be in two parts.
+            assert len(dispatches) == 1 or (len(dispatches) == 2 and rows == 1)
         assert statistics["peak_bytes"] < at_hand + WIDE / 100
         assert statistics["bytes_moved"] < at_hand + WIDE / 100
 

@@ -24,6 +24,7 @@ from tensorgrad.runtime.webgpu.encoding import native_library
 WEIGHT_VALUE = np.array([1, 2, 3, 4, 5], np.float32)
 CREATE = "wgpuDeviceCreateShaderModule"
 TRUSTED = encoding.TRUSTED_MODULE
+LIBRARY: Any = wgpu_native.lib
 
 
 @pytest.fixture
@@ -120,15 +121,14 @@ def test_debug_flags_are_read_for_the_target(device: WebGPUDevice, monkeypatch: 
 
 def library_with(**functions: Any) -> Any:
     """wgpu-py's native backend with different functions, and others left out."""
-    own: Any = wgpu_native.lib
     names = (*encoding.SIGNATURES, "WGPUCallbackMode_AllowProcessEvents", "WGPUSType_ShaderSourceWGSL")
-    lib = SimpleNamespace(**{name: getattr(own, name) for name in names}, **functions)
+    lib = SimpleNamespace(**{name: getattr(LIBRARY, name) for name in names}, **functions)
     return SimpleNamespace(lib=lib, ffi=wgpu_native.ffi, _api=wgpu_native._api)
 
 
 @pytest.mark.parametrize(
     "functions",
-    [{}, {TRUSTED: wgpu_native.lib.wgpuDeviceCreateShaderModule}],  # type: ignore[attr-defined]
+    [{}, {TRUSTED: LIBRARY.wgpuDeviceCreateShaderModule}],
     ids=["no function", "another signature"],
 )
 def test_an_older_library_checks(
