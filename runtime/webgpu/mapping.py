@@ -35,7 +35,10 @@ trace function before it has stored anything, and native code discards what a ca
 """
 
 _unanswered: dict[int, tuple[_Answer, Any]] = {}
-"""Callbacks that must be kept alive, also those of a read that was interrupted, until they have been called."""
+"""Callbacks that must be kept alive, also those of a read that was interrupted, until they have been called.
+
+A device that is lost may never call that of the read in which it was; this one stays.
+"""
 
 
 def read_mapped(device: wgpu.GPUDevice, buffer: wgpu.GPUBuffer, size: int, take: Take) -> None:
