@@ -39,11 +39,12 @@ class Tied(nn.Module):
         self.output = nn.Linear(3, 5, bias=False)
         self.output.weight = self.embedding.weight
         self.shift = nn.Parameter(torch.ones(3), requires_grad=False)
+        self.signs = nn.Parameter(torch.tensor([1, -1, 1]), requires_grad=False)
         self.register_buffer("order", torch.tensor([2, 0, 1]))
         self.register_buffer("turns", torch.tensor([1.0, 0.5, 0.25]), persistent=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        hidden = self.embedding(tokens) + self.shift
+        hidden = self.embedding(tokens) * self.signs + self.shift
         return self.output(hidden[..., self.order] * self.turns)
 
 

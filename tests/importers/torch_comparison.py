@@ -54,8 +54,8 @@ def differences(
     )
     module.zero_grad()
     torch_loss.backward()
-    on_device = pytree.tree_map(lambda leaf: _tensor(leaf, device), (tuple(args), kwargs))
-    results = named(model(*on_device[0], **on_device[1]), tg.Tensor)
+    own_args, own_kwargs = pytree.tree_map(lambda leaf: on_device(leaf, device), (tuple(args), kwargs))
+    results = named(model(*own_args, **own_kwargs), tg.Tensor)
     assert results.keys() == expected.keys()
     loss: Any = 0.0
     for name, factor in weights.items():
@@ -74,7 +74,8 @@ def differences(
     return worst
 
 
-def _tensor(leaf: Any, device: tg.DeviceName) -> Any:
+def on_device(leaf: Any, device: tg.DeviceName) -> Any:
+    """Returns an argument with a tensor of ours in place of PyTorch's."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     array = leaf.detach().numpy()

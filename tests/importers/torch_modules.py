@@ -22,7 +22,7 @@ class Function(nn.Module):
     def __init__(self, function: Callable[..., Any], *shapes: tuple[int, ...]):
         super().__init__()
         self.function = function
-        self.values = nn.ParameterList([nn.Parameter(torch.randn(*shape)) for shape in shapes])
+        self.values = nn.ParameterList([nn.Parameter(torch.randn(shape)) for shape in shapes])
 
     def forward(self, *inputs: Any) -> Any:
         return self.function(*self.values, *inputs)
@@ -114,6 +114,12 @@ def pointwise() -> Cases:
         inputs=(torch.arange(4),),
     )
     cases.function(
+        "signed",
+        lambda a, b: [torch.copysign(a, b), a.copysign(-1.0), a.signbit(), torch.tensor(2.0).copysign(b)],
+        (3, 4),
+        (4,),
+    )
+    cases.function(
         "extremes",
         lambda a, b: [torch.maximum(a, b), torch.minimum(a, b), a.max(0), a.min(1, keepdim=True)],
         (4, 4),
@@ -187,6 +193,7 @@ def activations() -> Cases:
         (3, 4),
         inputs=(torch.tensor([1, 3, 0]),),
     )
+    cases.add("prelu of a scalar", nn.PReLU(), torch.tensor(-2.0))
     cases.add("prelu", nn.Sequential(nn.Linear(3, 4), nn.PReLU(4), nn.PReLU()), torch.randn(5, 3))
     return cases
 
@@ -218,6 +225,15 @@ def reductions() -> Cases:
             a.argmin(),
         ],
         (4, 5),
+    )
+    cases.function(
+        "along an axis of a scalar",
+        lambda a: [
+            *(a.sum(0), a.mean(-1, keepdim=True), a.amax((0,)), a.max(0), a.argmin(-1), a.any(0), a.logsumexp(0)),
+            *(a.cumsum(0), a.logcumsumexp(-1), a.softmax(0), a.sort(0), a.flip(0), a.transpose(0, -1)),
+            *(a.index_fill(0, torch.tensor([0]), 2.0), a.index_select(0, torch.tensor([0])), a.unsqueeze(-1)),
+        ],
+        (),
     )
     cases.function("cumulated", lambda a: [a.cumsum(0), a.cumprod(1), a.logcumsumexp(0), a.diff(dim=0)], (4, 5))
     cases.function("extremes", lambda a: [*a.cummax(0), *a.cummin(1), a.fmax(a.new_zeros(())), a.fmin(a[:1])], (4, 5))
@@ -483,6 +499,7 @@ class Pools(nn.Module):
             F.adaptive_avg_pool1d(y[:, :, 0], 4),
             F.lp_pool2d(y.abs(), 2, 2),
             F.fold(F.unfold(y, 2), (7, 8), 2),
+            F.fold(F.unfold(y[0], 2), (7, 8), 2),
             F.avg_pool3d(y[:, None], 2),
             F.max_pool3d(y[:, None], 2),
         ]

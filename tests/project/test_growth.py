@@ -68,7 +68,7 @@ FINITE = {
     "runtime.errors._is_users": "one entry for each file of code",
     "runtime.group.membership._of_process": "at most one entry",
     "runtime.schema.schema_of": "one entry for each annotation of the dataclasses in files",
-    "runtime.webgpu.mapping._unanswered": "the reads that wait and one for each lost device; answered ones leave with the next read",
+    "runtime.webgpu.mapping._unanswered": "reads that wait, and one of each lost device; the next read drops others",
     "runtime.webgpu.reporting._processes": "one entry for each fork",
 }
 """The caches and tables of modules without a maximum size, and what bounds them."""

@@ -43,9 +43,8 @@ def _leaky_relu(self: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 @rule("prelu _prelu_kernel")
 def _prelu(self: Tensor, weight: Tensor) -> Tensor:
-    slope = weight
-    if weight.ndim == 1 and self.ndim > 1:
-        slope = tg.reshape(weight, (1, -1, *[1] * (self.ndim - 2)))
+    # Channels are the second axis; the weight of a scalar is its only element.
+    slope = tg.reshape(weight, (-1, *[1] * (self.ndim - 2)) if self.ndim else ())
     return tg.where(tg.greater(self, 0), self, slope * self)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError, TensorgradError
@@ -24,6 +25,12 @@ from tensorgrad.tracing.tracer import suspended
 
 FOLDED = 1 << 16
 """Known values of more elements are computed by the program, not stored in it."""
+
+AXES = ("dim", "dim0", "dim1", "dims")
+"""The arguments that name axes of `self`."""
+
+NEW_AXES = frozenset(("aten.unsqueeze",))
+"""The ops whose axes are of their results."""
 
 
 def constant(value: torch.Tensor) -> Tensor | Pair:
@@ -100,7 +107,11 @@ class Evaluation:
             if not rule.is_random and _is_small(outputs) and _is_known((args, kwargs)):
                 contexts.enter_context(suspended())
             call = Call(name, outputs, self._drawn_key, self.run)
-            return _checked(call, rule.function(**_bound(rule, node.target, args, kwargs, call)), outputs)
+            arguments = _bound(rule, node.target, args, kwargs, call)
+            if not _has_axes_of_scalar(name, arguments):
+                return _checked(call, rule.function(**arguments), outputs)
+            results = rule.function(**{name: _reshaped(value, (), (1,)) for name, value in arguments.items()})
+            return _checked(call, pytree.tree_map(lambda result: _reshaped(result, (1,), ()), results), outputs)
 
     def _drawn_key(self) -> Tensor:
         if self._key is None:
@@ -136,6 +147,17 @@ def _bound(rule: Rule, target: Any, args: Sequence[Any], kwargs: Mapping[str, An
         if name not in WITHOUT_MEANING and value != defaults.get(name):
             call.refuse(f"{name}={value!r} is unsupported")
     return {**bound, **extra}
+
+
+def _has_axes_of_scalar(name: str, arguments: Mapping[str, Any]) -> bool:
+    """Returns whether a call names an axis of a scalar, which PyTorch takes for a row of one element then."""
+    tensor = arguments.get("self")
+    is_scalar = isinstance(tensor, Tensor) and not tensor.ndim
+    return is_scalar and name not in NEW_AXES and any(arguments.get(axes) not in (None, [], ()) for axes in AXES)
+
+
+def _reshaped(value: Any, shape: tuple[int, ...], new: tuple[int, ...]) -> Any:
+    return tg.reshape(value, new) if isinstance(value, Tensor) and value.shape == shape else value
 
 
 def _is_known(value: Any) -> bool:

@@ -47,7 +47,10 @@ class TorchModule(Part):
         updated = exporter.graph(True, shapes).updated
         leaves: dict[int, Any] = {}
         for name, parameter in module.named_parameters(remove_duplicate=False):
-            self._declare(name, leaves.setdefault(id(parameter), _parameter(parameter)))
+            if parameter.is_floating_point():
+                self._declare(name, leaves.setdefault(id(parameter), _parameter(parameter)))
+            else:
+                exporter.constants[name] = constant(parameter.detach())
         persistent = module.state_dict().keys()
         for name, value in module.named_buffers(remove_duplicate=False):
             if name in updated or (value.dtype.is_floating_point and name in persistent):
@@ -58,7 +61,7 @@ class TorchModule(Part):
 
     @property
     def torch_constants(self) -> Mapping[str, np.ndarray[Any, Any]]:
-        """The arrays of PyTorch's state dict that are constants here: buffers of integers that never change."""
+        """The arrays of PyTorch's state dict that are constants here: integers and booleans that never change."""
         exporter = self._exporter
         state = exporter.module.state_dict()
         return {name: value.cpu().numpy() for name, value in state.items() if name in exporter.constants}
@@ -165,8 +168,8 @@ def from_torch(module: torch.nn.Module, *example: Any, **keywords: Any) -> Torch
     `key=`) and with batch statistics, which update the buffers; in the form of `tg.nn.inference(model)`, what it would
     compute after `module.eval()`. A module that is in `eval()` now has only that form.
 
-    Integers of 64 bits become those of 32, bfloat16 becomes f32, exactly, and autocast regions compute in f32. Buffers
-    of integers that never change are constants.
+    Integers of 64 bits become those of 32, bfloat16 becomes f32, exactly, and autocast regions compute in f32.
+    Parameters of integers and booleans, and buffers of them that never change, are constants.
 
     Args:
         module: The module; it is not changed, and not computed with again.

@@ -66,6 +66,7 @@ same(
         "rsqrt": tg.rsqrt,
         "sgn": tg.sign,
         "sign": tg.sign,
+        "signbit": tg.signbit,
         "sin": tg.sin,
         "sinc": tg.sinc,
         "sinh": tg.sinh,
@@ -133,6 +134,11 @@ def _div(self: Any, other: Any, call: Call, rounding_mode: str | None = None) ->
 @rule("pow")
 def _pow(self: Any, exponent: Any, call: Call) -> Tensor:
     return tg.power(_in(call.dtype, self), _in(call.dtype, exponent))
+
+
+@rule("copysign")
+def _copysign(self: Tensor, other: Any) -> Tensor:
+    return tg.copysign(*together(self, other))
 
 
 @rule("atan2")

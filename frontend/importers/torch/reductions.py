@@ -150,12 +150,12 @@ def _weight_norm_interface(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, 
 
 @rule("cumsum")
 def _cumsum(self: Tensor, dim: int, call: Call, dtype: torch.dtype | None = None) -> Tensor:
-    return tg.cumsum(tg.cast(self, call.dtype), dim) if self.ndim else tg.cast(self, call.dtype)
+    return tg.cumsum(tg.cast(self, call.dtype), dim)
 
 
 @rule("cumprod")
 def _cumprod(self: Tensor, dim: int, call: Call, dtype: torch.dtype | None = None) -> Tensor:
-    return tg.cumprod(tg.cast(self, call.dtype), dim) if self.ndim else tg.cast(self, call.dtype)
+    return tg.cumprod(tg.cast(self, call.dtype), dim)
 
 
 @rule("logcumsumexp")

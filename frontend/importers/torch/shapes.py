@@ -32,7 +32,7 @@ def _permute(self: Tensor, dims: Sequence[int]) -> Tensor:
 
 @rule("transpose transpose_copy")
 def _transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
-    return tg.swapaxes(self, dim0, dim1) if self.ndim else self
+    return tg.swapaxes(self, dim0, dim1)
 
 
 @rule("t t_copy numpy_T mT")

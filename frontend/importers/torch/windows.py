@@ -154,11 +154,15 @@ def _adaptive_max_pool(self: Tensor, output_size: Any, call: Call) -> Any:
 
 @rule("im2col")
 def _im2col(self: Tensor, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+    if self.ndim == len(kernel_size) + 1:
+        return _im2col(tg.expand_dims(self, 0), kernel_size, dilation, padding, stride)[0]
     return tg.im2col(self, tuple(kernel_size), tuple(stride), tuple(padding), tuple(dilation))
 
 
 @rule("col2im")
 def _col2im(self: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+    if self.ndim == 2:
+        return _col2im(tg.expand_dims(self, 0), output_size, kernel_size, dilation, padding, stride)[0]
     return tg.col2im(self, tuple(output_size), tuple(kernel_size), tuple(stride), tuple(padding), tuple(dilation))
 
 
