@@ -1,0 +1,283 @@
+"""Judges programs that others wrote: PyTorch's results and gradients, beside those of the same module imported.
+
+A program may amplify rounding without bound, and jump. So PyTorch runs it some more times with what each op computes
+rounded at random, and ours has to agree as these runs do: within four times their differences, and some units of the
+last place of the largest element. A program that other roundings take elsewhere is discarded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch_comparison import factors, named, on_device, others_warnings
+
+import tensorgrad as tg
+
+DRAWS = 6
+"""How many inputs are drawn for a program, until its results and gradients are finite."""
+
+MOST_SENSITIVE = 1e-2
+"""The relative change of a result by other roundings from which a program is discarded."""
+
+ULPS = 256
+"""What an otherwise stable result may be off, in units of the last place of its largest element (or of one)."""
+
+AMPLIFIED = 4.0
+"""What it may be off as a multiple of what other roundings change."""
+
+GRADIENT = "gradient of "
+
+FILES = ("onnx", "onnxruntime")
+"""What stands for a device where a program is written as a file: we read it again, or ONNX Runtime runs it."""
+
+ROUNDINGS = 3
+"""How often a program is run with other roundings."""
+
+EXACT = frozenset(
+    ("floor", "ceil", "round", "trunc", "sign", "sgn", "clone", "zeros", "ones", "full", "zeros_like", "ones_like")
+)
+"""Ops that aren't rounded otherwise: what they give is compared and counted with."""
+
+
+@dataclass
+class Subject:
+    """A program.
+
+    Attributes:
+        module: Its module; it may have parameters.
+        inputs: The shape and dtype of each input.
+        precision: The float dtype of least precision that it computes in.
+        text: The program in words, to be read where it differs.
+    """
+
+    module: nn.Module
+    inputs: list[tuple[tuple[int, ...], torch.dtype]]
+    precision: torch.dtype
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a program.
+
+    Attributes:
+        kind: `right`, `wrong`, `refused` by the importer or a device, `discarded`, or `failed` with another exception.
+        reason: The message, or the results that differ, each with its error over its bound.
+    """
+
+    kind: str
+    reason: str = ""
+
+
+class Closed(nn.Module):
+    """A module whose float inputs are parameters, so that it has gradients of all of them."""
+
+    def __init__(self, module: nn.Module, inputs: list[torch.Tensor]):
+        super().__init__()
+        self.module = module
+        self.is_float = [x.is_floating_point() for x in inputs]
+        self.values = nn.ParameterList([nn.Parameter(x) for x in inputs if x.is_floating_point()])
+
+    def forward(self, *others: Any) -> Any:
+        values, rest = iter(self.values), iter(others)
+        return self.module(*(next(values if is_float else rest) for is_float in self.is_float))
+
+
+def judged(subject: Subject, seed: int, device: str) -> Verdict:
+    """Returns what becomes of a program on a device or in one of `FILES`, from inputs that are drawn by a seed."""
+    generator = torch.Generator().manual_seed(seed)
+    epsilon = torch.finfo(subject.precision).eps
+    with others_warnings():
+        try:
+            drawn = _finite(subject, generator)
+        except RuntimeError as error:
+            return Verdict("discarded", f"PyTorch: {error}")
+        if drawn is None:
+            return Verdict("discarded", "not finite")
+        closed, others, expected = drawn
+        reach = _reach(closed, others, expected, epsilon, generator)
+    if max(reach.values(), default=0) > MOST_SENSITIVE:
+        return Verdict("discarded", "it amplifies rounding")
+    try:
+        own = (_exported if device in FILES else _own)(closed, others, expected, device)
+    except tg.errors.UserError as error:
+        return Verdict("refused", str(error).splitlines()[0])
+    except Exception as error:  # whatever it is, it is what the user would see
+        return Verdict("failed", f"{type(error).__name__}: {error}")
+    bounds = {name: AMPLIFIED * reach[name] + ULPS * epsilon for name in expected}
+    errors = {name: _difference(value, expected[name]) for name, value in own.items()}
+    wrong = [f"{name} {errors[name] / bounds[name]:.1f}" for name in own if not errors[name] <= bounds[name]]
+    return Verdict("wrong", ", ".join(wrong)) if wrong else Verdict("right")
+
+
+def _finite(
+    subject: Subject, generator: torch.Generator
+) -> tuple[Closed, list[torch.Tensor], dict[str, np.ndarray]] | None:
+    """Returns a program with inputs from which its results and gradients are finite, with these; or `None`."""
+    for draw in range(DRAWS):
+        is_positive = draw >= DRAWS // 2  # as roots and logarithms need
+        inputs = [sample(shape, dtype, generator, is_positive) for shape, dtype in subject.inputs]
+        closed = Closed(subject.module, inputs)
+        others = [x for x in inputs if not x.is_floating_point()]
+        with _Extremes() as extremes:
+            expected = _theirs(closed, others)
+        if expected and extremes.are_moderate:
+            again = _theirs(closed, others)
+            is_settled = all(_difference(again[name], value) <= MOST_SENSITIVE for name, value in expected.items())
+            return (closed, others, expected) if is_settled else None
+    return None
+
+
+class _Extremes(TorchDispatchMode):
+    """Notes whether any intermediate is infinite, NaN or beyond the range of 32-bit integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.are_moderate = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
+        with _disable_current_modes():
+            for value in pytree.tree_leaves(results):
+                if isinstance(value, torch.Tensor) and value.numel() and value.dtype != torch.bool:
+                    self.are_moderate &= bool((value.abs() < 2.0**31).all())
+        return results
+
+
+def sample(
+    shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator, is_positive: bool = False
+) -> torch.Tensor:
+    """Returns a random input: small integers; floats of either sign, or between 0 and 1."""
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator) > 0
+    if not dtype.is_floating_point:
+        return torch.randint(-3 if dtype.is_signed else 0, 4, shape, generator=generator, dtype=dtype)
+    values = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return (torch.sigmoid(values) if is_positive else values).to(dtype)
+
+
+def _theirs(closed: Closed, others: list[torch.Tensor]) -> dict[str, np.ndarray]:
+    """Returns what PyTorch computes: results, and gradients of all parameters; nothing where the results have none."""
+    closed.zero_grad()
+    results = named(closed(*others), torch.Tensor)
+    losses = [
+        (results[name].double() * torch.from_numpy(factor)).sum()
+        for name, factor in factors(results).items()
+        if results[name].requires_grad
+    ]
+    if losses:
+        torch.stack(losses).sum().backward()
+    parameters = {name: x for name, x in closed.named_parameters() if x.is_floating_point()}
+    gradients = {f"{GRADIENT}{name}": _gradient(x) for name, x in parameters.items()}
+    return {name: x.numpy(force=True) for name, x in (results | gradients).items()}
+
+
+def _gradient(parameter: nn.Parameter) -> torch.Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+
+
+def _reach(
+    closed: Closed,
+    others: list[torch.Tensor],
+    expected: dict[str, np.ndarray],
+    epsilon: float,
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """Returns how far each result and gradient moves when everything that is computed is rounded otherwise."""
+    reach = dict.fromkeys(expected, 0.0)
+    for _ in range(ROUNDINGS):
+        with _Roundings(epsilon, generator):
+            moved = _theirs(closed, others)
+        for name, value in moved.items():
+            reach[name] = max(reach[name], _difference(value, expected[name]))
+    return reach
+
+
+class _Roundings(TorchDispatchMode):
+    """Rounds what each op computes at random (Parker, Monte Carlo Arithmetic, 1997)."""
+
+    def __init__(self, epsilon: float, generator: torch.Generator):
+        super().__init__()
+        self.epsilon, self.generator = epsilon, generator
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
+        is_new = all(result.alias_info is None for result in func._schema.returns)
+        if not is_new or func._schema.name.partition("::")[2] in EXACT:
+            return results
+        with _disable_current_modes():
+            return pytree.tree_map(self._rounded, results)
+
+    def _rounded(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        noise = torch.randn(value.shape, generator=self.generator, dtype=torch.float64)
+        return (value * (1 + self.epsilon * noise)).to(value.dtype)
+
+
+def _own(
+    closed: Closed, others: list[torch.Tensor], expected: dict[str, np.ndarray], device: Any
+) -> dict[str, np.ndarray]:
+    """Returns what the imported module computes."""
+    model = tg.from_torch(closed, *others).initialized(device=device)
+    results = named(model(*(on_device(x, device) for x in others)), tg.Tensor)
+    loss: Any = 0.0
+    for name, factor in factors({name: value for name, value in expected.items() if name in results}).items():
+        loss = loss + tg.sum(results[name] * tg.tensor(factor, results[name].dtype, device=device))
+    if isinstance(loss, tg.Tensor) and loss.requires_grad:
+        loss.backward()
+    own = {name: x.numpy() for name, x in results.items()}
+    for name, parameter in model.named_parameters().items():
+        gradient = parameter.grad
+        own[f"{GRADIENT}{name}"] = np.zeros(parameter.shape) if gradient is None else gradient.numpy()
+    assert own.keys() == expected.keys()
+    return own
+
+
+class Positional(tg.nn.Module):
+    """A model whose arguments have names, as inputs of a file have, and whose results an order."""
+
+    def __init__(self, model: Any, order: list[str]):
+        super().__init__()
+        self.model, self._order = model, order
+
+    def __call__(self, **inputs: Any) -> Any:
+        results = named(self.model(*inputs.values()), tg.Tensor)
+        return tuple(results[name] for name in self._order)
+
+
+def _exported(
+    closed: Closed, others: list[torch.Tensor], expected: dict[str, np.ndarray], by: str
+) -> dict[str, np.ndarray]:
+    """Returns the results of the module written as an ONNX file, by ONNX Runtime or by what we read from the file."""
+    order = [name for name in expected if not name.startswith(GRADIENT)]
+    model = Positional(tg.from_torch(closed, *others).initialized(device="numpy"), order)
+    inputs = {f"input{i}": on_device(x, "numpy").numpy() for i, x in enumerate(others)}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "program.onnx"
+        tg.onnx.save(model, path, {name: tg.spec(x.shape, x.dtype) for name, x in inputs.items()})
+        if by == "onnxruntime":
+            results = onnxruntime.InferenceSession(path).run(None, inputs)
+        else:
+            again = tg.onnx.load(path, float64=True).initialized(device="numpy")
+            results = [x.numpy() for x in pytree.tree_leaves(again(**inputs))]
+    return dict(zip(order, results, strict=True))
+
+
+def _difference(own: np.ndarray, expected: np.ndarray) -> float:
+    """Returns the largest difference, relative to the largest element or one; infinity between unlike shapes."""
+    if own.shape != expected.shape:
+        return np.inf
+    if not np.issubdtype(expected.dtype, np.floating):
+        return 0.0 if np.array_equal(own, expected) else np.inf
+    error = np.abs(own.astype(np.float64) - expected).max(initial=0)
+    return float(error / max(1.0, np.abs(expected).max(initial=0)))

@@ -1,0 +1,51 @@
+"""Judges random programs, and prints what became of them; ends with status 1 if one is wrong or fails.
+
+    python tests/fuzz/run.py torch --count 1000 --on cpu,wgpu,onnx,onnxruntime
+    python tests/fuzz/run.py nnsmith --count 1000 --on numpy,cpu
+
+Each program is judged on one device or file format, in turns. NNSmith's solver can't share a process with Mesa's
+driver, which has a z3 of its own, so its programs don't run on `wgpu`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("importers", "helpers")]
+
+from judging import judged
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("generator", choices=("nnsmith", "torch"))
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first program")
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--on", default="numpy,cpu", help="devices and file formats, comma-separated")
+    options = parser.parse_args()
+    places = options.on.split(",")
+    if options.generator == "nnsmith" and "wgpu" in places:
+        parser.error("programs by nnsmith don't run on wgpu")
+    generator = importlib.import_module(f"{options.generator}_programs")
+    kinds, reasons, start = Counter[str](), Counter[str](), time.monotonic()
+    for seed in range(options.first, options.first + options.count):
+        subject, place = generator.program(seed), places[seed % len(places)]
+        verdict = judged(subject, seed, place)
+        kinds[verdict.kind] += 1
+        if verdict.kind in ("discarded", "refused"):
+            reasons[f"{verdict.kind}: {verdict.reason}"] += 1
+        elif verdict.kind != "right":
+            print(f"{seed} on {place}: {verdict.kind}: {verdict.reason}\n{subject.text}", flush=True)
+    for reason, count in reasons.most_common():
+        print(f"{count:6} {reason[:200]}")
+    print(f"{options.count} programs in {(time.monotonic() - start) / 60:.1f} minutes: {dict(kinds)}")
+    sys.exit(bool(kinds["wrong"] or kinds["failed"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Random programs by the generators of others are right, and the judge tells when they aren't."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch_programs
+from judging import Subject, Verdict, judged
+
+import tensorgrad as tg
+from tensorgrad.importers.torch.rules import RULES
+
+RUN = Path(__file__).with_name("run.py")
+
+PLACES = ("numpy", "cpu", "wgpu", "onnx", "onnxruntime")
+
+COMPARED = 4
+"""The seed of a program that can be compared everywhere."""
+
+NIGHTLY, PARTS = 200, 8
+"""The nightly programs of a test, and how many tests there are of each generator."""
+
+
+def written(expression: str) -> Subject:
+    """Returns a program of one expression of a matrix and a vector."""
+    text = f"import torch\n\n\ndef program(x0, x1):\n    return {expression}\n"
+    inputs = [((3, 4), torch.float32), ((4,), torch.float32)]
+    return Subject(torch_programs.Source(text, f"<{expression}>"), inputs, torch.float32, text)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("place", PLACES)
+def test_a_program_is_right(place: str) -> None:
+    assert judged(torch_programs.program(COMPARED), COMPARED, place) == Verdict("right")
+
+
+def test_a_program_is_that_of_its_seed() -> None:
+    assert torch_programs.program(3).text == torch_programs.program(3).text != torch_programs.program(4).text
+
+
+def test_a_wrong_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = written("(torch.sin(x0) + x1).cumsum(-1)")
+    assert judged(subject, 0, "numpy").kind == "right"
+    monkeypatch.setitem(RULES, "aten.sin", replace(RULES["aten.sin"], function=lambda self: tg.sin(self) * 1.0001))
+    verdict = judged(subject, 0, "numpy")
+    assert verdict.kind == "wrong" and "gradient of values.0" in verdict.reason
+
+
+def test_a_wrong_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_derivative(self: tg.Tensor) -> tg.Tensor:
+        return tg.stop_gradient(tg.sin(self))
+
+    monkeypatch.setitem(RULES, "aten.sin", replace(RULES["aten.sin"], function=without_derivative))
+    verdict = judged(written("torch.sin(x0) * x1"), 0, "numpy")
+    assert verdict.kind == "wrong" and verdict.reason.startswith("gradient of values.0")
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("torch.log(-torch.exp(x0)) + x1", "not finite"),
+        ("torch.sin(x0 * 1e9) + x1", "it amplifies rounding"),
+        ("(x0 - x0 * (1 + x1) / (1 + x1) > 0) + x1", "it amplifies rounding"),
+    ],
+)
+def test_what_can_t_be_compared_is_discarded(expression: str, reason: str) -> None:
+    verdict = judged(written(expression), 0, "numpy")
+    assert (verdict.kind, verdict.reason) == ("discarded", reason)
+
+
+def test_what_is_unsupported_is_refused_by_name() -> None:
+    verdict = judged(written("torch.special.zeta(x0.detach().abs() + 2, x1.detach().abs() + 1) + x0"), 0, "numpy")
+    assert verdict.kind == "refused" and "aten.special_zeta" in verdict.reason
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(("generator", "places"), [("torch", PLACES), ("nnsmith", ("numpy", "cpu", "onnx"))])
+def test_many_programs_are_right(generator: str, places: tuple[str, ...], part: int) -> None:
+    first = ["--first", str(NIGHTLY * part), "--count", str(NIGHTLY), "--on", ",".join(places)]
+    process = subprocess.run([sys.executable, RUN, generator, *first], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout

@@ -1,0 +1,324 @@
+"""Random PyTorch modules as source code: lines drawn from templates, each tried by PyTorch before it is kept.
+
+After torchfuzz, which ships with PyTorch: operands are earlier values, so that views, in-place updates, indices,
+reductions and layers meet in every order. The text of a program is what runs, and runs alone from a file.
+"""
+
+from __future__ import annotations
+
+import linecache
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from judging import Subject, sample
+from torch import nn
+from torch_comparison import others_warnings
+
+MOST_ELEMENTS, MOST_LINES, MOST_RANK, MOST_EXTENT = 1024, 12, 4, 6
+"""The limits of each tensor and of each program."""
+
+MOST, TRIES = 1e4, 500
+"""The limit of each element, and how many templates are tried for a program."""
+
+UNARY = """
+abs neg exp sin cos tan tanh erf erfc floor ceil round sign square frac trunc expm1 sinh cosh asinh atan sigmoid relu
+reciprocal nan_to_num exp2 sqrt rsqrt log log2 log10 log1p acosh asin acos atanh isnan isinf isfinite positive
+logit lgamma digamma erfinv sinc deg2rad rad2deg
+"""
+
+ACTIVATIONS = """
+gelu silu elu celu selu softplus hardtanh hardsigmoid hardswish leaky_relu logsigmoid mish relu6 softsign tanhshrink
+"""
+
+BINARY = """
+add sub mul div true_divide maximum minimum fmax fmin atan2 hypot fmod remainder logaddexp logaddexp2 eq ne lt le gt ge
+float_power xlogy
+"""
+
+REDUCTIONS = "sum mean amax amin prod var std logsumexp any all argmax argmin nanmean nansum count_nonzero"
+
+TEMPLATES = [
+    *(f"torch.{name}({{x}})" for name in UNARY.split()),
+    *(f"F.{name}({{x}})" for name in ACTIVATIONS.split()),
+    *(f"torch.{name}({{x}}, {{y}})" for name in BINARY.split()),
+    *(f"torch.{name}({{x}}.double(), {{d}}).float()" for name in ("sum", "mean", "prod", "logsumexp")),
+    *(f"torch.{name}({{x}}, {{d}}, keepdim={{flag}})" for name in REDUCTIONS.split()),
+    *(f"torch.{name}({{x}}, ({{d}}, {{e}}))" for name in ("sum", "mean", "amax", "logsumexp", "var", "std")),
+    *(f"torch.{name}({{x}})" for name in ("sum", "mean", "amax", "prod", "var", "std", "argmax", "max", "min")),
+    *(f"torch.{name}({{x}}, {{d}})" for name in ("cumsum", "cumprod", "logcumsumexp", "softmax", "log_softmax")),
+    *(f"torch.{name}({{x}}, {{d}})[{{n}} % 2]" for name in ("max", "min", "cummax", "cummin")),
+    "torch.sort({x}, {d}, stable=True)[{n} % 2]",  # as other sorts, and medians, give ties in any order
+    "torch.median({x}.contiguous(), {d})[0]",
+    "torch.copysign({x}, {y} + {c})",
+    "torch.floor_divide({x}.detach(), {y}.detach())",
+    "torch.heaviside({x}.detach(), {y}.detach())",
+    "torch.where({m}, {x}, {y})",
+    "torch.clamp({x}, {c}, {c} + 1)",
+    "torch.lerp({x}, {y}, {c})",
+    "torch.addcmul({x}, {y}, {z}, value={c})",
+    "torch.addcdiv({x}, {y}, {z}.abs() + 1, value={c})",
+    "torch.pow({x}, {n})",
+    "torch.pow({x}.abs() + 0.5, {y})",
+    "{x} * {c} + {n}",
+    "{n} - {x} / {c}",
+    "{x}.detach() // {c}",
+    "{x} % {c}",
+    "{k} + {n} * {k}",
+    "{k} // {n} - {k} % {n}",
+    "{k} & {n} | ({k} << 1) ^ {k}",
+    "{m} & ~{m}",
+    "{m}.float() * {x}",
+    "{k}.float() / {n} + {x}",
+    "({x} * 3).int()",
+    "{x}.double()",
+    "{x}.to(torch.float32)",
+    "{x}.detach() * {x}",
+    # Views.
+    "{x}.reshape({s})",
+    "{x}.permute({p})",
+    "{x}.transpose({d}, {e})",
+    "{x}.mT",
+    "{x}.unsqueeze({d})",
+    "{x}.squeeze()",
+    "{x}.squeeze({d})",
+    "{x}.flatten()",
+    "{x}.flip({d})",
+    "{x}.roll({n}, {d})",
+    "{x}.narrow({d}, 1, 1)",
+    "{x}.select({d}, -1)",
+    "{x}.expand({n}, *{x}.shape)",
+    "{x}.expand_as({y})",
+    "{x}.broadcast_to(torch.broadcast_shapes({x}.shape, {y}.shape))",
+    "{x}.diagonal(0, {d}, {e})",
+    "{x}.unfold({d}, 2, {n})",
+    "{x}.movedim({d}, {e})",
+    "{x}.repeat({n}, *[1] * {x}.dim())",
+    "{x}.repeat_interleave({n}, {d})",
+    "{x}.tile((2,))",
+    "{x}.unflatten({d}, (-1, 1))",
+    "{x}[..., ::2]",
+    "{x}[..., 1:]",
+    "{x}[:, None]",
+    "{x}[1:-1]",
+    "{x}[None, ..., -1]",
+    "{x}.chunk(2, {d})[-1]",
+    "{x}.split({n}, {d})[0]",
+    "{x}.unbind({d})[0]",
+    "{x}.rot90()",
+    "{x}.contiguous().view(-1)",
+    "torch.cat([{x}, {x} * 2], {d})",
+    "torch.cat([{x}, {y}], {d})",
+    "torch.stack([{x}, {x} + 1, {y}.expand_as({x})], {d})",
+    "torch.tril({x}, {n})",
+    "torch.triu({x}, -{n})",
+    "torch.diag_embed({x})",
+    "torch.diff({x}, dim={d})",
+    "torch.outer({x}.flatten(), {y}.flatten())",
+    "torch.kron({x}, {y})",
+    "torch.cdist({x}, {y})",
+    "torch.trapezoid({x}, dim={d})",
+    "torch.meshgrid({x}.flatten(), {y}.flatten(), indexing='ij')[0]",
+    # Indices.
+    "{x}.index_select({d}, torch.arange({x}.shape[{d}]).flip(0))",
+    "{x}.gather({d}, {x}.argsort({d}, stable=True))",
+    "torch.take_along_dim({x}, {x}.argmax({d}, keepdim=True), {d})",
+    "{x}[{k}.long().abs() % {x}.shape[0]]",
+    "{x}[..., {k}.long().flatten() % {x}.shape[-1]]",
+    "{x}.masked_fill({m}, {c})",
+    "torch.zeros_like({x}).scatter({d}, {x}.argsort({d}, stable=True), {x})",
+    "torch.zeros_like({x}).scatter_add({d}, {x}.long() % {x}.shape[{d}], {x})",
+    "torch.zeros({x}.shape).index_add(0, torch.arange({x}.shape[0]) // 2, {x})",
+    "torch.zeros({x}.shape).index_put((torch.arange({x}.shape[0]) // 2,), {x}, accumulate=True)",
+    "{x}.topk(min(2, {x}.shape[{d}]), {d})[0]",
+    "{x}.index_fill({d}, torch.tensor([0]), {c})",
+    "{x}.select_scatter({y}, {d}, 0)",
+    "{x}.slice_scatter({x}[:1] * 2, 0, 0, 1)",
+    "F.one_hot({k}.long() % 4, 4).float()",
+    "torch.bucketize({x}, torch.tensor([-1.0, 0.0, 0.5]))",
+    "torch.searchsorted(torch.sort({x}.flatten())[0].detach(), {y}.detach())",
+    "F.embedding({k}.long() % {x}.shape[0], {x})",
+    # Layers.
+    "{x} @ {y}",
+    "{x} @ {x}.mT",
+    "torch.matmul({x}, {y}.mT)",
+    "torch.einsum('...ij,...kj->...ik', {x}, {x})",
+    "torch.einsum('i...,j...->ij', {x}, {x})",
+    "torch.tensordot({x}, {x}, dims=([{d}], [{d}]))",
+    "F.linear({x}, {y})",
+    "F.layer_norm({x}, {x}.shape[-1:])",
+    "F.layer_norm({x}, {x}.shape[{d}:])",
+    "F.group_norm({x}, 1)",
+    "F.rms_norm({x}, {x}.shape[-1:])",
+    "F.batch_norm({x}, None, None, training=True)",
+    "F.instance_norm({x})",
+    "F.normalize({x}, dim={d})",
+    "F.cosine_similarity({x}, {y}, dim={d})",
+    "F.scaled_dot_product_attention({x}, {x} * 0.5, {x} + 1, is_causal={flag})",
+    "F.glu({x}, {d})",
+    "F.conv1d({x}, {y}, padding={n})",
+    "F.conv2d({x}, {y}, stride={n}, padding=1)",
+    "F.conv1d({x}, torch.ones(2, {x}.shape[1], 2) * {x}.mean(), dilation={n})",
+    "F.conv2d({x}, torch.ones({x}.shape[1], 1, 2, 2) * {x}.mean(), groups={x}.shape[1])",
+    "F.conv_transpose1d({x}, torch.ones({x}.shape[1], 2, 3) * {x}.mean(), stride={n})",
+    "F.conv_transpose2d({x}, torch.ones({x}.shape[1], 2, 2, 2) * {x}.mean(), stride={n})",
+    "F.max_pool1d({x}, 2, {n})",
+    "F.max_pool2d({x}, 2, {n}, padding=1)",
+    "F.avg_pool1d({x}, 2, {n}, padding=1)",
+    "F.avg_pool2d({x}, 2, {n}, count_include_pad={flag})",
+    "F.adaptive_avg_pool1d({x}, {n})",
+    "F.adaptive_max_pool2d({x}, {n})",
+    "F.interpolate({x}, scale_factor={n}, mode='nearest')",
+    "F.interpolate({x}, scale_factor=1.5, mode='linear', align_corners={flag})",
+    "F.interpolate({x}, size=({n}, 3), mode='bilinear', align_corners={flag})",
+    "F.pad({x}, (1, {n}), value={c})",
+    "F.pad({x}, (1, -1))",
+    "F.pad({x}, (1, 1), mode='reflect')",
+    "F.pad({x}, (1, {n}), mode='replicate')",
+    "F.pad({x}, (1, 1), mode='circular')",
+    "F.pixel_shuffle({x}, 2)",
+    "F.unfold({x}, 2, padding=1)",
+    "F.mse_loss({x}, {y}, reduction='none')",
+    "F.smooth_l1_loss({x}, {y})",
+    "F.huber_loss({x}, {y}, reduction='none')",
+    "F.kl_div({x}, {y}.abs(), reduction='sum')",
+    "F.binary_cross_entropy_with_logits({x}, {y}.sigmoid())",
+    "F.cross_entropy({x}, {x}.argmax(1))",
+    "torch.linalg.vector_norm({x}, {n}, {d})",
+    "torch.baddbmm({x}, {y}, {z})",
+    "torch.addmm({x}, {y}, {z})",
+    # In-place updates of a copy, some by views of it.
+    "{x}.clone().add_({y})",
+    "{x}.clone().mul_({c}).clamp_(max={c})",
+    "updated({x}.clone(), lambda t: t[..., 0].mul_(2))",
+    "updated({x}.clone(), lambda t: t.select({d}, 0).copy_({x}.select({d}, -1)))",
+    "updated({x}.clone(), lambda t: t[1:].add_({x}[:-1]))",
+    "updated({x}.clone(), lambda t: t.masked_fill_({m}, {c}))",
+    "updated({x}.clone(), lambda t: t.transpose({d}, {e}).add_({y}))",
+]
+"""Expressions of earlier values.
+
+`x`, `y`, `z`: floats; `k`: integers; `m`: booleans; `d`, `e`: axes of `x`; `s`, `p`: a shape of as many elements as
+`x` and a permutation of its axes; `n`: 1 to 3; `c`: a float; `flag`: a boolean.
+"""
+
+PRELUDE = """import torch
+import torch.nn.functional as F
+
+
+def updated(tensor, update):
+    update(tensor)
+    return tensor
+
+"""
+
+
+class Fields(Mapping[str, str]):
+    """The fields of a template, drawn when they are used."""
+
+    def __init__(self, draw: random.Random, values: Mapping[str, torch.Tensor]):
+        self._draw, self._values = draw, values
+        self._drawn: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        # Booleans and constants are drawn anew where they occur twice; operands are not.
+        if name not in self._drawn:
+            self._drawn[name] = self._field(name)
+        return self._drawn[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._drawn)
+
+    def __len__(self) -> int:
+        return len(self._drawn)
+
+    def _field(self, name: str) -> str:
+        draw = self._draw
+        if name in "xyz":
+            return self._operand(torch.float32, torch.float64)
+        if name == "k":
+            return self._operand(torch.int32, torch.int64)
+        if name == "m":
+            return self._operand(torch.bool) if draw.random() < 0.5 else f"({self['x']} > {self['c']})"
+        if name in "nc":
+            return str(draw.randint(1, 3)) if name == "n" else str(draw.choice((-0.5, 0.25, 0.5, 1.5, 2.0)))
+        if name == "flag":
+            return str(draw.random() < 0.5)
+        x = self._values[self["x"]]
+        if name in "de":
+            return str(draw.randrange(max(1, x.dim())) - draw.choice((0, x.dim())))
+        if name == "p":
+            return str(draw.sample(range(x.dim()), x.dim()))
+        sizes = [size for size in range(1, MOST_EXTENT + 1) if x.numel() % size == 0]
+        return str((draw.choice(sizes), -1))
+
+    def _operand(self, *dtypes: torch.dtype) -> str:
+        names = [name for name, value in self._values.items() if value.dtype in dtypes]
+        if not names:
+            raise LookupError
+        # Late values are likelier, so that programs are deep.
+        return names[max(self._draw.randrange(len(names)) for _ in range(2))]
+
+
+class Source(nn.Module):
+    """A program's source code as a module."""
+
+    def __init__(self, text: str, name: str):
+        super().__init__()
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        scope: dict[str, Any] = {}
+        exec(compile(text, name, "exec"), scope)
+        self._program = scope["program"]
+
+    def forward(self, *inputs: Any) -> Any:
+        return self._program(*inputs)
+
+
+def program(seed: int) -> Subject:
+    """Returns the program of a seed."""
+    draw = random.Random(seed)
+    inputs = [(_shape(draw), torch.float32) for _ in range(draw.randint(1, 3))]
+    inputs.append((_shape(draw), draw.choice((torch.int32, torch.int64))))
+    generator = torch.Generator().manual_seed(seed)
+    values = {f"x{i}": sample(shape, dtype, generator) for i, (shape, dtype) in enumerate(inputs)}
+    lines, used = _lines(draw, values)
+    results = [name for name in values if name not in used and not name.startswith("x")] or ["x0"]
+    body = "".join(f"    {line}\n" for line in [*lines, f"return {', '.join(results)}"])
+    text = f"{PRELUDE}\ndef program({', '.join(f'x{i}' for i in range(len(inputs)))}):\n{body}"
+    return Subject(Source(text, f"<program {seed}>"), inputs, torch.float32, text)
+
+
+def _lines(draw: random.Random, values: dict[str, torch.Tensor]) -> tuple[list[str], set[str]]:
+    """Returns a program's lines and what they use, and enters what they compute among the values."""
+    lines: list[str] = []
+    used: set[str] = set()
+    scope: dict[str, Any] = {}
+    exec(PRELUDE, scope)
+    for _ in range(TRIES):
+        if len(lines) == MOST_LINES:
+            break
+        fields = Fields(draw, values)
+        try:
+            with others_warnings():
+                expression = draw.choice(TEMPLATES).format_map(fields)
+                value = eval(expression, scope | values)
+        except (LookupError, RuntimeError, ValueError, TypeError, NotImplementedError):
+            continue  # It doesn't fit its operands.
+        if _is_wanted(value):
+            name = f"v{len(lines)}"
+            lines.append(f"{name} = {expression}")
+            used |= {operand for operand in fields.values() if operand in values}
+            values[name] = value
+    return lines, used
+
+
+def _is_wanted(value: torch.Tensor) -> bool:
+    """Returns whether a value is small and moderate enough to go on with."""
+    if not 0 < value.numel() <= MOST_ELEMENTS or value.dim() > MOST_RANK:
+        return False
+    return value.dtype == torch.bool or bool((value.abs() < MOST).all())
+
+
+def _shape(draw: random.Random) -> tuple[int, ...]:
+    return tuple(draw.randint(1, MOST_EXTENT) for _ in range(draw.randint(0, MOST_RANK)))
