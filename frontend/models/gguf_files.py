@@ -235,7 +235,7 @@ def _refused(options: Any) -> Iterator[str]:
         }
     else:
         gemma, layers = options.variant.is_gemma, options.num_hidden_layers
-        wanted = {"hidden_act": ("gelu_pytorch_tanh",) if gemma else ("silu", "swish")}
+        wanted = {"hidden_act": ("gelu_pytorch_tanh",) if gemma else ("silu", "swish"), "num_experts": (0,)}
         wanted |= {"tie_word_embeddings": (True,)} if gemma else {}
         if _rotary_kind(options) == "yarn":
             yield "rope_scaling of yarn"

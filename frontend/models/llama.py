@@ -1,8 +1,8 @@
-"""Decoders of Llama's shape: Llama, SmolLM, Mistral, Qwen2, Qwen3, Gemma and Gemma 2.
+"""Decoders of Llama's shape: Llama, SmolLM, Mistral, Mixtral, Qwen2, Qwen3, their mixtures of experts, Gemma, Gemma 2.
 
-H. Touvron et al., LLaMA: Open and Efficient Foundation Language Models, 2023; A. Q. Jiang et al., Mistral 7B, 2023;
-A. Yang et al., Qwen2 Technical Report, 2024; Gemma Team, Gemma 2: Improving Open Language Models at a Practical Size,
-2024.
+H. Touvron et al., LLaMA: Open and Efficient Foundation Language Models, 2023; A. Q. Jiang et al., Mistral 7B, 2023; A.
+Q. Jiang et al., Mixtral of Experts, 2024; A. Yang et al., Qwen2 Technical Report, 2024; Gemma Team, Gemma 2: Improving
+Open Language Models at a Practical Size, 2024.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
+from tensorgrad.models.experts import FeedForward, SparseFeedForward
 from tensorgrad.models.generation import LanguageModel
 from tensorgrad.models.llama_options import VARIANTS, LlamaOptions, rotary_frequencies, rotary_scaling
 from tensorgrad.models.pretrained import embedding, linear, padding, subkey
-from tensorgrad.models.settings import activation
 
 
 class RMSNorm(tg.nn.RMSNorm):
@@ -41,7 +41,8 @@ class LlamaAttention(tg.nn.Module):
         self.heads, self.kv_heads = options.num_attention_heads, options.num_key_value_heads
         features = options.head_dim
         size, bias = options.hidden_size, options.attention_bias
-        qkv_bias, has_norms = bias or options.variant.has_qkv_bias, options.variant.has_head_norms
+        qkv_bias = bias or options.qkv_bias or options.variant.has_qkv_bias
+        has_norms = options.variant.has_head_norms
         self.q_proj = linear(options, size, self.heads * features, qkv_bias)
         self.k_proj = linear(options, size, self.kv_heads * features, qkv_bias)
         self.v_proj = linear(options, size, self.kv_heads * features, qkv_bias)
@@ -81,27 +82,15 @@ class LlamaAttention(tg.nn.Module):
         return self.o_proj(tg.nn.merge_heads(attended))
 
 
-class LlamaMLP(tg.nn.Module):
-    """A gated feed-forward network."""
-
-    def __init__(self, options: LlamaOptions):
-        super().__init__()
-        size, inner, bias = options.hidden_size, options.intermediate_size, options.mlp_bias
-        self.gate_proj, self.up_proj = linear(options, size, inner, bias), linear(options, size, inner, bias)
-        self.down_proj = linear(options, inner, size, bias)
-        self.activation = activation(options.hidden_act)
-
-    def __call__(self, x: Any) -> Any:
-        """Applies the network to `[..., hidden_size]`."""
-        return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
-
-
 class LlamaBlock(tg.nn.Module):
     """Attention and a feed-forward network, both residual, of normalized inputs; Gemma 2 normalizes results too."""
 
     def __init__(self, options: LlamaOptions, layer: int):
         super().__init__()
-        self.self_attn, self.mlp = LlamaAttention(options, layer), LlamaMLP(options)
+        self.self_attn = LlamaAttention(options, layer)
+        self.feed_forward = options.variant.feed_forward
+        is_sparse = options.is_sparse(layer)
+        setattr(self, self.feed_forward, SparseFeedForward(options) if is_sparse else FeedForward(options))
         self.input_layernorm = RMSNorm(options, options.hidden_size)
         self.post_attention_layernorm = RMSNorm(options, options.hidden_size)
         self.around = options.variant.has_result_norms
@@ -111,12 +100,13 @@ class LlamaBlock(tg.nn.Module):
 
     def __call__(self, x: Any, mask: Any, positions: Any, key: Any, cache: Any) -> Any:
         """Applies the block to `[batch, length, hidden_size]`."""
+        mlp = getattr(self, self.feed_forward)
         attended = self.self_attn(self.input_layernorm(x), mask, positions, key, cache)
         if not self.around:
             x = x + attended
-            return x + self.mlp(self.post_attention_layernorm(x))
+            return x + mlp(self.post_attention_layernorm(x))
         x = x + self.post_attention_layernorm(attended)
-        return x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
+        return x + self.post_feedforward_layernorm(mlp(self.pre_feedforward_layernorm(x)))
 
 
 class LlamaModel(tg.nn.Module):
@@ -143,7 +133,7 @@ class LlamaForCausalLM(LanguageModel):
     """A language model of Llama's shape, which predicts the next token at each position.
 
     Args:
-        options: The settings; `options.model_type` says whether it is a Llama, a Mistral, a Qwen or a Gemma.
+        options: The settings; `options.model_type` says whether it is a Llama, a Mistral, a Mixtral, a Qwen or a Gemma.
 
     Attributes:
         model: Embeddings and blocks; parameters have transformers' names, `model.layers.0.self_attn.q_proj.weight`.
@@ -170,7 +160,8 @@ class LlamaForCausalLM(LanguageModel):
     @classmethod
     def architectures(cls) -> dict[str, str]:
         """Returns transformers' names of the model, by type of model."""
-        return {model_type: f"{model_type.capitalize()}ForCausalLM" for model_type in VARIANTS}
+        titles = {model_type: "".join(map(str.capitalize, model_type.split("_"))) for model_type in VARIANTS}
+        return {model_type: f"{title}ForCausalLM" for model_type, title in titles.items()}
 
     def __init__(self, options: LlamaOptions):
         super().__init__(options, options.num_hidden_layers, options.num_key_value_heads, options.head_dim)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.errors import InputError
+from tensorgrad.errors import InputError, OptionError
 from tensorgrad.models.settings import Options
 from tensorgrad.nn.checks import positive
 from tensorgrad.tracing.location import user_line
@@ -29,6 +29,11 @@ class Variant:
         has_result_norms: Whether the results of attention and of feed-forward networks are normalized.
         is_gemma: Whether embeddings are multiplied by the square root of their features, and the factor of norms is
             `1 + weight`.
+        has_normalized_experts: Whether the weights of a token's experts are divided by their sum whatever
+            `norm_topk_prob` is.
+        feed_forward: The name of a block's feed-forward network.
+        expert: The names of an expert's gate, of what it multiplies, and of its output.
+        experts_setting: The name of `num_experts` in folders.
     """
 
     settings: tuple[str, ...] = ()
@@ -38,10 +43,16 @@ class Variant:
     has_head_norms: bool = False
     has_result_norms: bool = False
     is_gemma: bool = False
+    has_normalized_experts: bool = False
+    feed_forward: str = "mlp"
+    expert: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
+    experts_setting: str = "num_experts"
 
 
 GEMMA = {"hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True, "head_dim": 256}
 WINDOWS = ("sliding_window", "use_sliding_window", "max_window_layers", "layer_types")
+EXPERTS = ("num_experts", "num_experts_per_tok")
+SPARSE = (*EXPERTS, "moe_intermediate_size", "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers")
 CAPS = {"query_pre_attn_scalar": 256, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
 
 VARIANTS = {
@@ -61,6 +72,49 @@ VARIANTS = {
         settings=("attention_bias", *WINDOWS),
         defaults={"sliding_window": 4096, "head_dim": 128},
         slides=lambda layer, first: layer >= first,
+        has_head_norms=True,
+    ),
+    "mixtral": Variant(
+        settings=("sliding_window", *EXPERTS),
+        defaults={
+            "num_key_value_heads": 8,
+            "rope_theta": 1e6,
+            "rms_norm_eps": 1e-5,
+            "max_position_embeddings": 131072,
+            "num_experts": 8,
+            "num_experts_per_tok": 2,
+        },
+        slides=lambda layer, first: True,
+        has_normalized_experts=True,
+        feed_forward="block_sparse_moe",
+        expert=("w1", "w3", "w2"),
+        experts_setting="num_local_experts",
+    ),
+    "qwen2_moe": Variant(
+        settings=(*WINDOWS, *SPARSE, "qkv_bias", "shared_expert_intermediate_size"),
+        defaults={
+            "num_key_value_heads": 16,
+            "sliding_window": 4096,
+            "max_position_embeddings": 32768,
+            "qkv_bias": True,
+            "num_experts": 60,
+            "num_experts_per_tok": 4,
+            "moe_intermediate_size": 1408,
+            "shared_expert_intermediate_size": 5632,
+        },
+        slides=lambda layer, first: layer % 2 == 0 and layer < first,
+    ),
+    "qwen3_moe": Variant(
+        settings=("attention_bias", *WINDOWS[:3], *SPARSE),
+        defaults={
+            "num_key_value_heads": 4,
+            "sliding_window": 4096,
+            "max_position_embeddings": 32768,
+            "num_experts": 128,
+            "num_experts_per_tok": 8,
+            "moe_intermediate_size": 768,
+        },
+        slides=lambda layer, first: True,
         has_head_norms=True,
     ),
     "gemma": Variant(settings=("attention_bias",), defaults=GEMMA, is_gemma=True),
@@ -115,8 +169,8 @@ class LlamaOptions(Options):
     Defaults are those of a Llama; a folder's are those of its type of model.
 
     Attributes:
-        model_type: `llama` (SmolLM too), `mistral`, `qwen2`, `qwen3`, `gemma` or `gemma2`: which biases and norms there
-            are, how embeddings are scaled, and which settings apply.
+        model_type: `llama` (SmolLM too), `mistral`, `mixtral`, `qwen2`, `qwen2_moe`, `qwen3`, `qwen3_moe`, `gemma` or
+            `gemma2`: which biases and norms there are, how embeddings are scaled, and which settings apply.
         vocab_size: The number of tokens.
         hidden_size: The number of features.
         intermediate_size: The number of features within a feed-forward network.
@@ -140,9 +194,19 @@ class LlamaOptions(Options):
         query_pre_attn_scalar: Scores are divided by its square root; `head_dim` by default.
         attn_logit_softcapping: A smooth bound of scores, or None.
         final_logit_softcapping: A smooth bound of logits, or None.
+        qkv_bias: Whether the projections to queries, keys and values have biases.
+        num_experts: The number of experts, feed-forward networks of which a router chooses; `num_local_experts` in a
+            folder of Mixtral's.
+        num_experts_per_tok: How many experts each token has.
+        norm_topk_prob: Whether the weights of a token's experts are divided by their sum.
+        moe_intermediate_size: The number of features within an expert; `intermediate_size` by default.
+        shared_expert_intermediate_size: The number of features within the expert that all tokens have; 0 for none.
+        decoder_sparse_step: The last of each so many layers has experts.
+        mlp_only_layers: Layers that have none in any case.
 
     Raises:
-        OptionError: There is no such type of model, or it doesn't have one of the settings.
+        OptionError: There is no such type of model, or it doesn't have one of the settings; or tokens have more experts
+            than there are.
         ShapeError: `hidden_size` or `num_attention_heads` is not a positive integer.
         InputError: `rope_scaling` has a type or settings that aren't supported.
 
@@ -155,8 +219,8 @@ class LlamaOptions(Options):
     """
 
     model_types: ClassVar[Mapping[str, Mapping[str, Any]]] = {name: kind.defaults for name, kind in VARIANTS.items()}
-    without_effect = ("is_llama_config", "hidden_activation")
-    fixed = {"rope_interleaved": False, "partial_rotary_factor": 1.0}
+    without_effect = ("is_llama_config", "hidden_activation", "output_router_logits", "router_aux_loss_coef")
+    fixed = {"rope_interleaved": False, "partial_rotary_factor": 1.0, "router_jitter_noise": 0.0}
 
     model_type: str = "llama"
     vocab_size: int
@@ -182,6 +246,14 @@ class LlamaOptions(Options):
     query_pre_attn_scalar: float | None = None
     attn_logit_softcapping: float | None = None
     final_logit_softcapping: float | None = None
+    qkv_bias: bool = False
+    num_experts: int = 0
+    num_experts_per_tok: int = 0
+    norm_topk_prob: bool = False
+    moe_intermediate_size: int = 0
+    shared_expert_intermediate_size: int = 0
+    decoder_sparse_step: int = 1
+    mlp_only_layers: list[int] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -190,7 +262,19 @@ class LlamaOptions(Options):
         kv_heads, head_dim = self.num_key_value_heads or heads, self.head_dim or self.hidden_size // heads
         object.__setattr__(self, "num_key_value_heads", kv_heads)
         object.__setattr__(self, "head_dim", head_dim)
+        if self.has_experts:
+            self._check_experts()
         rotary_scaling(self)
+
+    def _check_experts(self) -> None:
+        positive("LlamaOptions", num_experts=self.num_experts, num_experts_per_tok=self.num_experts_per_tok)
+        positive("LlamaOptions", decoder_sparse_step=self.decoder_sparse_step)
+        if self.num_experts_per_tok > self.num_experts:
+            raise OptionError(
+                f"{user_line()}: num_experts_per_tok is {self.num_experts_per_tok}, but num_experts {self.num_experts}"
+            )
+        if "moe_intermediate_size" in self.variant.settings and not self.moe_intermediate_size:
+            object.__setattr__(self, "moe_intermediate_size", self.intermediate_size)
 
     @classmethod
     def settings_of(cls, model_type: str) -> dict[str, Field[Any]]:
@@ -200,13 +284,16 @@ class LlamaOptions(Options):
 
     @classmethod
     def translated(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns settings with rotary positions, and Gemma's activation, under their older names."""
+        """Returns settings under one name each, of which folders of several versions have several."""
         settings = super().translated(config)
         rotary = dict(settings.pop("rope_parameters", None) or {})
         if rotary:
             settings["rope_theta"] = rotary.pop("rope_theta", settings.get("rope_theta"))
             settings["rope_scaling"] = rotary
-        if VARIANTS[str(settings.get("model_type"))].is_gemma:
+        variant = VARIANTS[str(settings.get("model_type"))]
+        if "num_experts" in variant.settings and "num_local_experts" in settings:
+            settings["num_experts"] = settings.pop("num_local_experts")
+        if variant.is_gemma:
             name = settings.pop("hidden_activation", None) or settings.get("hidden_act") or "gelu_pytorch_tanh"
             settings["hidden_act"] = "gelu_pytorch_tanh" if name == "gelu" else name
         return settings
@@ -214,12 +301,25 @@ class LlamaOptions(Options):
     def written(self) -> dict[str, Any]:
         """Returns the settings as `config.json` has them."""
         named = {"hidden_activation": self.hidden_act} if self.variant.is_gemma else {}
-        return {**super().written(), **named}
+        settings = super().written()
+        if self.has_experts:
+            settings[self.variant.experts_setting] = settings.pop("num_experts")
+        return {**settings, **named}
 
     @property
     def variant(self) -> Variant:
         """What distinguishes the type of model."""
         return VARIANTS[self.model_type]
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether layers of the type of model have experts."""
+        return "num_experts" in self.variant.settings
+
+    def is_sparse(self, layer: int) -> bool:
+        """Returns whether a layer has experts."""
+        is_turn = (layer + 1) % self.decoder_sparse_step == 0
+        return self.has_experts and is_turn and layer not in (self.mlp_only_layers or ())
 
     def window(self, layer: int) -> int | None:
         """Returns how many positions a query attends to at most, in a layer."""

@@ -45,11 +45,13 @@ class Stored:
         name: Its name, relative to the module.
         parts: Our parameters, by path relative to the module, which it stacks along its first axis.
         transposed: Whether the two axes of each part are swapped.
+        member: If it is one of those that our only part stacks along a new first axis: its number there.
     """
 
     name: str
     parts: tuple[str, ...]
     transposed: bool = False
+    member: int | None = None
 
 
 def _linear(module: Linear) -> list[Stored]:
@@ -78,6 +80,15 @@ class HasConstants(Protocol):
     torch_constants: Mapping[str, np.ndarray]
 
 
+@runtime_checkable
+class HasStored(Protocol):
+    """A module that says itself how PyTorch stores its parameters."""
+
+    def torch_stored(self) -> list[Stored]:
+        """Returns PyTorch's tensors."""
+        ...
+
+
 @dataclass(frozen=True)
 class TorchTensor:
     """One of PyTorch's tensors, by its full name; its parts are declared parameters.
@@ -86,23 +97,31 @@ class TorchTensor:
         name: Its name in the state dict.
         parts: Our parameters, which it stacks along its first axis.
         transposed: Whether the two axes of each part are swapped.
+        member: If it is one of those that our only part stacks along a new first axis: its number there.
         turned: Whether its own two axes are swapped besides, as in GPT-2.
     """
 
     name: str
     parts: tuple[Leaf, ...]
     transposed: bool
+    member: int | None = None
     turned: bool = False
+
+    def kind(self, place: int) -> Spec:
+        """Returns the shape and dtype of one of our parts, or of its member."""
+        part = self.parts[place]
+        return Spec(part.shape if self.member is None else part.shape[1:], part.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Its extents there."""
-        shapes = [part.shape[::-1] if self.transposed else part.shape for part in self.parts]
+        kinds = map(self.kind, range(len(self.parts)))
+        shapes = [kind.shape[::-1] if self.transposed else kind.shape for kind in kinds]
         shape = (sum(shape[0] for shape in shapes), *shapes[0][1:]) if len(shapes) > 1 else shapes[0]
         return shape[::-1] if self.turned else shape
 
     def part(self, value: np.ndarray, place: int) -> np.ndarray:
-        """Returns one of our parts of PyTorch's tensor."""
+        """Returns one of our parts, or its member, of PyTorch's tensor."""
         stacked = value.T if self.turned else value
         if len(self.parts) > 1:
             extents = [part.shape[-1] for part in self.parts]  # the first axis of a transposed tensor, or the only one
@@ -111,7 +130,8 @@ class TorchTensor:
 
     def join(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Returns PyTorch's tensor, joined from our parts."""
-        stacked = [value.T if self.transposed else value for value in values]
+        own = values if self.member is None else [values[0][self.member]]
+        stacked = [value.T if self.transposed else value for value in own]
         joined = np.concatenate(stacked) if len(stacked) > 1 else stacked[0]
         return np.asarray(joined.T if self.turned else joined, order="C")
 
@@ -178,17 +198,19 @@ def from_torch(
     advice = "ignore= leaves names out" + ("; strict=False takes what there is" if strict else "")
     shapes = {name: array.shape for name, array in arrays.items()}
     unexpected = _unexpected("from_torch", tensors, shapes, strict, advice)
-    result: dict[str, np.ndarray] = {}
+    result: dict[str, dict[int | None, np.ndarray]] = {}
     for tensor in tensors:
         if tensor.name not in arrays:
             continue
         for place, part in enumerate(tensor.parts):
             path = paths[id(part)]
-            array = _checked({path: part}, {path: tensor.part(arrays[tensor.name], place)})[path]
-            if not np.array_equal(result.setdefault(path, array), array, equal_nan=True):
+            array = _checked({path: tensor.kind(place)}, {path: tensor.part(arrays[tensor.name], place)})[path]
+            if not np.array_equal(result.setdefault(path, {}).setdefault(tensor.member, array), array, equal_nan=True):
                 raise _mistake(f"from_torch: {tensor.name} differs from what {path} is under another name")
-    converted = Converted((path, result[path]) for path in paths.values() if path in result)
-    converted.missing = tuple(path for path in paths.values() if path not in result)
+    counts = {paths[id(tensor.parts[0])]: tensor.parts[0].shape[0] for tensor in tensors if tensor.member is not None}
+    whole = {path: _stacked(members) for path, members in result.items() if len(members) == counts.get(path, 1)}
+    converted = Converted((path, whole[path]) for path in paths.values() if path in whole)
+    converted.missing = tuple(path for path in paths.values() if path not in whole)
     converted.unexpected = tuple(unexpected)
     return converted
 
@@ -243,21 +265,31 @@ def initialize_from(
     for tensor, place in parts:
         if id(tensor.parts[place]) not in declared:
             raise _mistake(f"initialize_from: {tensor.name} is no declared parameter", ParameterError)
+    sources: dict[int, dict[int | None, tuple[TorchTensor, int]]] = {}
     for tensor, place in parts:
-        declared[id(tensor.parts[place])].initializer = _Stored(weights, tensor, place)
+        sources.setdefault(id(tensor.parts[place]), {})[tensor.member] = tensor, place
+    for leaf, members in sources.items():
+        declared[leaf].initializer = _Stored(weights, members)
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """An initializer: a part of a tensor in a file."""
+    """An initializer: a part of a tensor in a file, or tensors that are its members."""
 
     weights: WeightFiles
-    tensor: TorchTensor
-    place: int
+    members: Mapping[int | None, tuple[TorchTensor, int]]
 
     def __call__(self, key: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        value, name = self.tensor.part(self.weights[self.tensor.name], self.place), self.tensor.name
-        return _checked({name: self.tensor.parts[self.place]}, {name: value})[name]
+        return _stacked({member: self._read(*source) for member, source in self.members.items()})
+
+    def _read(self, tensor: TorchTensor, place: int) -> np.ndarray:
+        value = tensor.part(self.weights[tensor.name], place)
+        return _checked({tensor.name: tensor.kind(place)}, {tensor.name: value})[tensor.name]
+
+
+def _stacked(members: Mapping[int | None, np.ndarray]) -> np.ndarray:
+    """Returns the only array, or those that are members in their order, stacked along a new first axis."""
+    return members[None] if None in members else np.stack([members[number] for number in range(len(members))])
 
 
 def _unexpected(
@@ -268,9 +300,13 @@ def _unexpected(
     Raises:
         InputError: With `strict`, names are missing or unexpected; or shapes differ.
     """
-    covered = {id(part) for tensor in tensors if tensor.name in shapes for part in tensor.parts}
+    covered = {(id(part), tensor.member) for tensor in tensors if tensor.name in shapes for part in tensor.parts}
     names = {tensor.name for tensor in tensors}
-    missing = [t.name for t in tensors if t.name not in shapes and any(id(p) not in covered for p in t.parts)]
+    missing = [
+        tensor.name
+        for tensor in tensors
+        if tensor.name not in shapes and any((id(part), tensor.member) not in covered for part in tensor.parts)
+    ]
     unexpected = [name for name in shapes if name not in names]
     problems = {
         "missing": missing if strict else [],
@@ -330,7 +366,7 @@ def _mistake(message: str, kind: type[TensorgradError] = InputError) -> Tensorgr
     return kind(f"{user_line()}: {message}")
 
 
-def _checked(parameters: Mapping[str, Leaf], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _checked(parameters: Mapping[str, Leaf | Spec], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns values in the parameters' shapes and dtypes."""
 
     slots = {path: slot_of(path, Spec(parameter.shape, parameter.dtype)) for path, parameter in parameters.items()}
@@ -376,7 +412,7 @@ def torch_tensors(
         OptionError: A path in `names` matches nothing.
     """
     tensors = [
-        TorchTensor(f"{path}.{stored.name}" if path else stored.name, parts, stored.transposed)
+        TorchTensor(f"{path}.{stored.name}" if path else stored.name, parts, stored.transposed, stored.member)
         for path, stored, parts in _visited("", model, ())
     ]
     for prefix in names or {}:
@@ -402,9 +438,8 @@ def _visited(path: str, node: Any, above: tuple[int, ...]) -> Iterator[tuple[str
     """Yields a node's PyTorch tensors, with the path of the module and the parts; shared nodes each time."""
     if id(node) in above:
         return
-    rule = next((RULES[kind] for kind in type(node).__mro__ if kind in RULES), None)
     stored_names: set[str] = set()
-    for stored in rule(node) if rule is not None else ():
+    for stored in _own_stored(node):
         parts = tuple(_part(node, name) for name in stored.parts)
         stored_names.update(name.partition(".")[0] for name in stored.parts)
         if all(is_parameter(part) for part in parts):
@@ -416,6 +451,14 @@ def _visited(path: str, node: Any, above: tuple[int, ...]) -> Iterator[tuple[str
             yield path, Stored(name, (name,)), (value,)
         elif is_container(value):
             yield from _visited(f"{path}.{name}" if path else name, value, (*above, id(node)))
+
+
+def _own_stored(node: Any) -> list[Stored]:
+    """Returns the tensors of a node whose names or layouts differ."""
+    if isinstance(node, HasStored):
+        return node.torch_stored()
+    rule = next((RULES[kind] for kind in type(node).__mro__ if kind in RULES), None)
+    return [] if rule is None else rule(node)
 
 
 def _part(module: Module, path: str) -> Any:

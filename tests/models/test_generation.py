@@ -18,6 +18,7 @@ untyped: Any = tg
 
 SMALL: dict[str, Any] = {"vocab_size": 50, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
 GEMMA2 = {"model_type": "gemma2", "sliding_window": 3, "head_dim": 8, "attn_logit_softcapping": 5.0}
+MIXTRAL = {"model_type": "mixtral", "num_experts": 8, "num_experts_per_tok": 2}
 PROMPTS = [[1, 2, 3], [7, 8, 9, 10, 11, 12, 13, 14, 15, 16], [5]]
 
 
@@ -45,8 +46,9 @@ def anew(model: Any, prompt: list[int], count: int) -> list[int]:
         (gpt2, "cpu"),
         pytest.param(llama, "wgpu", marks=pytest.mark.nightly),  # whose ops tests/numerics has there
         (lambda: llama(**GEMMA2), "numpy"),
+        pytest.param(lambda: llama(**MIXTRAL), "numpy", marks=pytest.mark.nightly),  # test_experts.py has a step of it
     ],
-    ids=["gpt2", "llama", "gemma2"],
+    ids=["gpt2", "llama", "gemma2", "mixtral"],
 )
 def test_tokens_are_those_of_whole_texts(model: Any, device: tg.DeviceName) -> None:
     made = model()

@@ -34,6 +34,7 @@ LLAMA3 = {
     "original_max_position_embeddings": 16,
 }
 YARN = {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 64}
+EXPERTS = {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 24}
 LANGUAGE: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {}),
     "llama-3.1": ("Llama", {"rope_parameters": LLAMA3, "attention_bias": True, "mlp_bias": True}),
@@ -51,6 +52,15 @@ LANGUAGE: dict[str, tuple[str, dict[str, Any]]] = {
             "rope_parameters": {**YARN, "beta_fast": 8, "mscale": 0.7, "mscale_all_dim": 0.2, "truncate": False},
         },
     ),
+    "mixtral": ("Mixtral", {"num_local_experts": 4}),
+    "mixtral-windows": ("Mixtral", {"num_local_experts": 32, "sliding_window": 5}),
+    "qwen2-moe": ("Qwen2Moe", {**EXPERTS, "shared_expert_intermediate_size": 40, "decoder_sparse_step": 2}),
+    "qwen2-moe-windows": (
+        "Qwen2Moe",
+        {**EXPERTS, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 2, "qkv_bias": False},
+    ),
+    "qwen3-moe": ("Qwen3Moe", {**EXPERTS, "head_dim": 16, "norm_topk_prob": True, "mlp_only_layers": [1]}),
+    "qwen3-moe-windows": ("Qwen3Moe", {**EXPERTS, "use_sliding_window": True, "sliding_window": 4}),
     "gemma": ("Gemma", {"head_dim": 16}),
     "gemma2": ("Gemma2", {"head_dim": 16, "sliding_window": 5, "query_pre_attn_scalar": 24}),
 }

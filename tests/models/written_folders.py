@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -269,8 +269,29 @@ def vit() -> Folder:
     return Folder(config, weights, expected)
 
 
-def llama(kv_heads: int = 2, **settings: Any) -> Folder:
-    """A Llama with shared heads of keys, written with PyTorch's functions."""
+def gated(x: torch.Tensor, weights: Mapping[str, torch.Tensor], names: Sequence[str]) -> torch.Tensor:
+    """Applies a gated feed-forward network, given the names of its three layers."""
+    gate, up, down = names
+    return dense(F.silu(dense(x, weights, gate)) * dense(x, weights, up), weights, down)
+
+
+MLP = [f"mlp.{name}_proj" for name in ("gate", "up", "down")]
+
+
+def llama(
+    kv_heads: int = 2,
+    mlp: Mapping[str, tuple[int, int]] | None = None,
+    apply_mlp: Callable[..., torch.Tensor] | None = None,
+    **settings: Any,
+) -> Folder:
+    """A Llama with shared heads of keys, written with PyTorch's functions.
+
+    Args:
+        kv_heads: The heads of keys.
+        mlp: The shapes of the weights of a block's feed-forward network, if it is another one.
+        apply_mlp: Applies it, given a vector for each token, weights, and the path of the block.
+        settings: Other settings.
+    """
     torch.manual_seed(0)
     size = WIDTH // HEADS
     weights = {"model.embed_tokens.weight": drawn(VOCABULARY, WIDTH), "lm_head.weight": drawn(VOCABULARY, WIDTH)}
@@ -280,9 +301,7 @@ def llama(kv_heads: int = 2, **settings: Any) -> Folder:
         "self_attn.k_proj": (kv_heads * size, WIDTH),
         "self_attn.v_proj": (kv_heads * size, WIDTH),
         "self_attn.o_proj": (WIDTH, WIDTH),
-        "mlp.gate_proj": (INNER, WIDTH),
-        "mlp.up_proj": (INNER, WIDTH),
-        "mlp.down_proj": (WIDTH, INNER),
+        **(mlp or dict(zip(MLP, [(INNER, WIDTH), (INNER, WIDTH), (WIDTH, INNER)], strict=True))),
     }
     for number in range(LAYERS):
         start = f"model.layers.{number}"
@@ -311,8 +330,10 @@ def llama(kv_heads: int = 2, **settings: Any) -> Folder:
             y = F.scaled_dot_product_attention(rotated(q), rotated(k), v, allowed, enable_gqa=True)
             x = x + dense(y.transpose(1, 2).flatten(2), weights, f"{start}.self_attn.o_proj")
             y = F.rms_norm(x, (WIDTH,), weights[f"{start}.post_attention_layernorm.weight"], 1e-5)
-            gate = F.silu(dense(y, weights, f"{start}.mlp.gate_proj"))
-            x = x + dense(gate * dense(y, weights, f"{start}.mlp.up_proj"), weights, f"{start}.mlp.down_proj")
+            if apply_mlp is None:
+                x = x + gated(y, weights, [f"{start}.{name}" for name in MLP])
+            else:
+                x = x + apply_mlp(y, weights, start)
         return dense(F.rms_norm(x, (WIDTH,), weights["model.norm.weight"], 1e-5), weights, "lm_head")
 
     config: dict[str, Any] = {
@@ -335,8 +356,70 @@ def llama(kv_heads: int = 2, **settings: Any) -> Folder:
     return Folder(config, weights, expected)
 
 
+COUNT, CHOSEN, NARROW = 4, 2, 12
+"""The experts, how many of them a token has, and their features."""
+
+
+def routed(
+    x: torch.Tensor, weights: Mapping[str, torch.Tensor], start: str, names: Sequence[str], normalized: bool
+) -> torch.Tensor:
+    """Applies to each vector the experts with the largest probabilities, one vector after the other."""
+    probabilities = dense(x, weights, f"{start}.gate").softmax(-1)
+    results: list[torch.Tensor] = []
+    for token, own in zip(x.flatten(0, 1), probabilities.flatten(0, 1), strict=True):
+        chosen = own.argsort(descending=True)[:CHOSEN].tolist()
+        total = own[chosen].sum() if normalized else 1
+        terms = [
+            own[number] / total * gated(token, weights, [f"{start}.experts.{number}.{name}" for name in names])
+            for number in chosen
+        ]
+        results.append(torch.stack(terms).sum(0))
+    return torch.stack(results).view(x.shape)
+
+
+def expert_shapes(names: Sequence[str], prefix: str, inner: int) -> dict[str, tuple[int, int]]:
+    """Returns the shapes of the weights of a gated feed-forward network."""
+    shapes = [(inner, WIDTH), (inner, WIDTH), (WIDTH, inner)]
+    return {f"{prefix}.{name}": shape for name, shape in zip(names, shapes, strict=True)}
+
+
+def mixtral() -> Folder:
+    """A Mixtral, whose experts' weights are divided by their sum."""
+    names, start = ("w1", "w3", "w2"), "block_sparse_moe"
+    shapes = {f"{start}.gate": (COUNT, WIDTH)}
+    for number in range(COUNT):
+        shapes |= expert_shapes(names, f"{start}.experts.{number}", INNER)
+
+    def apply(x: torch.Tensor, weights: Mapping[str, torch.Tensor], block: str) -> torch.Tensor:
+        return routed(x, weights, f"{block}.{start}", names, normalized=True)
+
+    settings = {"num_local_experts": COUNT, "num_experts_per_tok": CHOSEN, "router_aux_loss_coef": 0.02}
+    return llama(mlp=shapes, apply_mlp=apply, model_type="mixtral", architectures=["MixtralForCausalLM"], **settings)
+
+
+def qwen2_moe() -> Folder:
+    """A mixture of experts of Qwen's, one of which all tokens have."""
+    names = ("gate_proj", "up_proj", "down_proj")
+    shapes = {"mlp.gate": (COUNT, WIDTH), "mlp.shared_expert_gate": (1, WIDTH)}
+    shapes |= expert_shapes(names, "mlp.shared_expert", INNER)
+    for number in range(COUNT):
+        shapes |= expert_shapes(names, f"mlp.experts.{number}", NARROW)
+
+    def apply(x: torch.Tensor, weights: Mapping[str, torch.Tensor], block: str) -> torch.Tensor:
+        start = f"{block}.mlp"
+        shared = gated(x, weights, [f"{start}.shared_expert.{name}" for name in names])
+        part = dense(x, weights, f"{start}.shared_expert_gate").sigmoid() * shared
+        return part + routed(x, weights, start, names, normalized=False)
+
+    settings = {"num_experts": COUNT, "num_experts_per_tok": CHOSEN, "moe_intermediate_size": NARROW}
+    settings |= {"shared_expert_intermediate_size": INNER, "qkv_bias": False}
+    return llama(mlp=shapes, apply_mlp=apply, model_type="qwen2_moe", architectures=["Qwen2MoeForCausalLM"], **settings)
+
+
 FOLDERS: dict[str, Callable[[], Folder]] = {
     "llama": llama,
+    "mixtral": mixtral,
+    "qwen2_moe": qwen2_moe,
     "gpt2": gpt2,
     "bert": bert,
     "distilbert": distilbert,
