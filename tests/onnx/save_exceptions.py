@@ -5,16 +5,20 @@ from __future__ import annotations
 ZERO = "its Where adds what it takes from both sides, so that -0 becomes 0"
 F64 = "it lacks the function in f64"
 GATHER = "its GatherElements takes at most 64 rows"
+LEAST = "its MaxPool starts at the least finite number, so that windows of -inf are not -inf"
+PADS = "its MaxPool mixes up the padding of axes with more of it on one side"
 GROUPS = "its ConvTranspose ignores groups"
 
 RUNTIME = {
     "bitcast-copysign_special": ZERO,
+    "windows-max_pool_NaN": LEAST,
     **{f"{name}-f64": F64 for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")},
 }
 """What ONNX Runtime 1.32 doesn't compute; the evaluator does."""
 
 EVALUATOR = {
     "conv-transposed": GROUPS,
+    "windows-max_pool_one_sided": PADS,
     **dict.fromkeys(
         (
             "argsort-long_rising",

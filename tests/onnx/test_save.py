@@ -230,6 +230,26 @@ def test_external_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert sorted(file.name for file in tmp_path.iterdir()) == ["model.onnx", "model.onnx.data"]
 
 
+@pytest.mark.parametrize("external", [False, True])
+def test_a_model_over_a_larger_one_leaves_no_arrays_of_it(external: bool, tmp_path: Path) -> None:
+    """Whether the new one has no second file because it may not, or because its arrays are too small for it."""
+    path, data = tmp_path / "model.onnx", tmp_path / "model.onnx.data"
+    tg.onnx.save(tg.nn.Linear(40, 30), path, inputs={"x": (2, 40)}, external=True)
+    assert data.exists()
+    tg.onnx.save(tg.nn.Linear(4, 3), path, inputs={"x": (2, 4)}, external=external)
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_a_file_beside_that_is_of_no_model_stays(tmp_path: Path) -> None:
+    path, data = tmp_path / "model.onnx", tmp_path / "model.onnx.data"
+    data.write_text("mine")
+    for before in (None, b"no model", path):
+        if isinstance(before, bytes):
+            path.write_bytes(before)
+        tg.onnx.save(lambda x: x + 1, path, inputs={"x": (2,)})
+        assert data.read_text() == "mine"
+
+
 def test_what_was_there_stays_if_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.onnx"
     path.write_text("before")

@@ -48,6 +48,7 @@ FINITE = {
         (
             "importers.torch.table.RULES",
             "importers.onnx.table.RULES",
+            "exporters.onnx.table.PATTERNS",
             "exporters.onnx.table.RULES",
             "passes.buffers.lower_tg_to_buf.registry.MEMORY_OPERANDS",
             "passes.buffers.lower_tg_to_buf.registry.RULES",

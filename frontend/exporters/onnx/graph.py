@@ -52,6 +52,8 @@ LACKING: Mapping[str, Mapping[np.dtype[Any], np.dtype[Any]]] = {
     "MatMul": {**SMALL, F16: F32},
     "Conv": {F16: F32},
     "ConvTranspose": {F16: F32},
+    "AveragePool": {F16: F32},
+    "GlobalAveragePool": {F16: F32},
     "ScatterElements": {F16: F32},
     "TopK": {U16: I32, U32: I64},
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,13 +55,26 @@ def _extreme(graph: Graph, op: reduce.ReduceOp) -> str:
         top = graph.number(1 << 63, U64)
         signed = graph.cast(graph.node("BitwiseXor", x, top), I64)
         return graph.node("BitwiseXor", graph.cast(_reduced(graph, name, I64, signed, op), U64), top)
-    result = _reduced(graph, name, dtype, x, op)
     if dtype.kind != "f":
-        return result
-    # ONNX doesn't say what the extreme of a NaN is.
-    unknown = graph.cast(graph.node("IsNaN", x), F32)
-    unknown = graph.cast(_reduced(graph, "ReduceMax", F32, unknown, op), BOOL)
-    return graph.node("Where", unknown, graph.number(np.nan, dtype), result)
+        return _reduced(graph, name, dtype, x, op)
+    is_unknown = partial(_reduced, graph, "ReduceMax", op=op)
+    return with_nan(graph, dtype, x, _reduced(graph, name, dtype, x, op), is_unknown)
+
+
+def with_nan(
+    graph: Graph, dtype: np.dtype[Any], x: str, extremes: str, largest: Callable[[np.dtype[Any], str], str]
+) -> str:
+    """Appends extremes of floats that are NaN if one of the elements is: ONNX doesn't say what they are then.
+
+    Args:
+        graph: The graph.
+        dtype: The dtype of the elements.
+        x: The elements.
+        extremes: Their extremes.
+        largest: Appends the largest of the same elements of another array, of a dtype.
+    """
+    unknown = graph.cast(largest(F32, graph.cast(graph.node("IsNaN", x), F32)), BOOL)
+    return graph.node("Where", unknown, graph.number(np.nan, dtype), extremes)
 
 
 def _reduced(graph: Graph, name: str, dtype: np.dtype[Any], x: str, op: reduce.ReduceOp) -> str:

@@ -10,6 +10,7 @@ from tensorgrad.exporters.onnx import (
     functions,
     gamma,
     index,
+    pooling,
     random,
     reduce,
     shape,
@@ -19,5 +20,5 @@ from tensorgrad.exporters.onnx.table import RULES
 
 __all__ = ["FAMILIES", "RULES"]
 
-FAMILIES = (arithmetic, functions, gamma, shape, reduce, contract, convolution, index, sort, random, control)
+FAMILIES = (arithmetic, functions, gamma, shape, reduce, contract, convolution, pooling, index, sort, random, control)
 """The modules of the table."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from google.protobuf.message import EncodeError
+from google.protobuf.message import DecodeError, EncodeError
 from onnx import ModelProto
+from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from tensorgrad.driver.compile import compile
 from tensorgrad.driver.handles.compiled import Inference
@@ -54,7 +55,8 @@ def save(
         program: A training, whose step is written; a function that `training.attach` returns, for the shapes of its
             last call or its declared ones; a model, called as `model(**inputs)`, whose parameters without values are
             sampled as by `tg.compile`; or a function, called as `function(**inputs)`.
-        path: The file, which is replaced once the new one is complete and ONNX's checker has accepted it.
+        path: The file, which is replaced once the new one is complete and ONNX's checker has accepted it. A second file
+            that only the old one had is removed.
         inputs: For a model or a function: a shape (f32) or a `tg.spec` for each input, by name, as for `attach`.
         external: Whether arrays of 1 KiB or more are written to a second file beside it, with `.data` behind its name.
             None does so if the file would have more than 1 GiB; it can't have more than 2.
@@ -110,6 +112,7 @@ def _write(model: ModelProto, path: Path, external: bool) -> None:
         OSError: It can't be written.
     """
     data = f"{path.name}.data"
+    has_data = _reads(path, data)
     try:
         if path.is_dir():
             raise IsADirectoryError(21, os.strerror(21), os.fspath(path))
@@ -123,10 +126,12 @@ def _write(model: ModelProto, path: Path, external: bool) -> None:
                 size_threshold=EXTERNAL_BYTES,
             )
             _check(aside)
-            for file in (Path(folder, data), aside):
-                if file.exists():
-                    synchronize(file)
-                    os.replace(file, path.with_name(file.name))
+            files = [file for file in (Path(folder, data), aside) if file.exists()]
+            for file in files:
+                synchronize(file)
+                os.replace(file, path.with_name(file.name))
+        if has_data and files == [aside]:
+            path.with_name(data).unlink(missing_ok=True)
         synchronize(path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from error  # the name that the user knows
@@ -134,6 +139,17 @@ def _write(model: ModelProto, path: Path, external: bool) -> None:
         raise OptionError(
             f"onnx.save: the file would be too large for protobuf: pass external=True ({error})"
         ) from error
+
+
+def _reads(path: Path, data: str) -> bool:
+    """Returns whether a file is a model whose arrays are in another file beside it."""
+    if not path.is_file() or not path.with_name(data).is_file():
+        return False
+    try:
+        graph = onnx.load(path, load_external_data=False).graph
+    except DecodeError:
+        return False
+    return any(ExternalDataInfo(array).location == data for array in graph.initializer if uses_external_data(array))
 
 
 def _check(path: Path) -> None:
