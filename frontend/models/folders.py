@@ -27,6 +27,7 @@ from tensorgrad.models.distilbert import (
 from tensorgrad.models.gpt2 import GPT2LMHeadModel
 from tensorgrad.models.llama import LlamaForCausalLM
 from tensorgrad.models.pretrained import Pretrained
+from tensorgrad.models.quantized_folders import SETTING, keep_packed, with_quantized
 from tensorgrad.models.vit import ViTForImageClassification, ViTModel
 from tensorgrad.nn.adapters import adapted
 from tensorgrad.nn.module import declarations
@@ -61,6 +62,7 @@ def from_pretrained(
     architecture: str | None = None,
     num_labels: int | None = None,
     ignore: Sequence[str] = (),
+    dequantize: bool = False,
 ) -> Pretrained:
     """Returns the model that a folder of Hugging Face's holds; it is declared, and its values are read when needed.
 
@@ -74,10 +76,13 @@ def from_pretrained(
             initial values.
         num_labels: The number of classes, if it is another than the folder's; such an output layer is drawn anew.
         ignore: Names of settings in `config.json` to leave out, though they are unknown here.
+        dequantize: Whether quantized weights (GPTQ, AWQ, bitsandbytes) are read in f32, as parameters. By default they
+            stay quantized: their layers are those that `tg.nn.quantize` makes.
 
     Raises:
         InputError: `config.json` is malformed, names a model or a setting that isn't supported, or lacks a setting; or
-            the files lack weights, or hold others, or of another shape.
+            the files lack weights, or hold others, or of another shape; or quantized weights have a layout that layers
+            here don't have.
         OptionError: There is no such architecture for this type of model.
         OSError: A file can't be read.
 
@@ -100,13 +105,21 @@ def from_pretrained(
     if architecture not in (None, *fitting):
         raise OptionError(f"{user_line()}: architecture must be one of {', '.join(fitting)}, got {architecture!r}")
     kind = fitting[stored if architecture is None else architecture]
+    weights = tg.nn.read_weights(place)
+    how = None if SETTING in ignore else config.pop(SETTING, None)
+    if how is not None:
+        if kind.conv1d:
+            raise InputError(f"{user_line()}: {stored} has quantized weights, which are not supported of this model")
+        weights = with_quantized(weights, how)
     options = kind.options_type.read(config, ignore)
     model = kind(options if num_labels is None else replace(options, num_labels=num_labels))
-    weights, optional = _named(tg.nn.read_weights(place), model), ()
+    weights, optional = _named(weights, model), ()
     if architecture not in (None, stored) or num_labels not in (None, options.num_labels):
         weights, optional = _without_other_heads(weights, model), kind.head
     conv1d = [pattern for pattern in kind.conv1d if fnmatch.filter(weights, pattern)]
     tg.nn.initialize_from(model, weights, conv1d=conv1d, optional=optional)
+    if not dequantize:
+        keep_packed(model, weights)
     return model
 
 

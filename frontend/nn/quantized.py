@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.errors import ParameterError
 from tensorgrad.nn.layers import Linear
+from tensorgrad.nn.parameters import Buffer
 from tensorgrad.nn.weights import Held, Kept, Weight
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.quantization import SCHEMES, dequantize, packed_codes
@@ -23,6 +25,7 @@ class QuantizedLinear(Linear):
     Attributes:
         packed: Buffer of words, u32 `[ceil(in_features / codes_per_word), out_features]`; see `tg.dequantize`.
         scales: Buffer of shape `[ceil(in_features / group), out_features]`.
+        zeros: Buffer of the same shape, the integers that stand for 0; None if they are 0, as `tg.nn.quantize` has it.
         bias: Parameter of shape `[out_features]`, or None.
         scheme: The format, `"int8"`, `"int4"` or `"nf4"`.
         group: The number of input features that share a scale.
@@ -31,6 +34,7 @@ class QuantizedLinear(Linear):
 
     packed: Any
     scales: Any
+    zeros: Any = None
     scheme: str
     group: int
     extents: tuple[int, int]
@@ -55,7 +59,13 @@ class QuantizedLinear(Linear):
         """The weight `[in_features, out_features]`, computed from the integers."""
         form = SCHEMES[self.scheme]
         return dequantize(
-            self.packed, self.scales, bits=form.bits, group=self.group, scheme=self.scheme, rows=self.in_features
+            self.packed,
+            self.scales,
+            bits=form.bits,
+            group=self.group,
+            scheme=self.scheme,
+            rows=self.in_features,
+            zeros=self.zeros,
         )
 
     def __call__(self, x: Any) -> tg.Tensor:
@@ -92,6 +102,23 @@ def store_integers(layer: Any, path: str, form: type[QuantizedLinear], scheme: s
         placed = _placed(array, weight)
         vars(layer)[name] = Held.of_path(placed, f"{path}.{name}") if weight.live is None else Kept.of(placed)
     vars(layer).update(scheme=scheme, group=group, extents=weight.shape)
+    layer.__class__ = form
+
+
+def declare_integers(
+    layer: Any, form: type[QuantizedLinear], scheme: str, group: int, buffers: Mapping[str, Buffer]
+) -> None:
+    """Replaces the weight of a declared layer by integers that files hold, in place.
+
+    Args:
+        layer: A declared layer.
+        form: The class that it is to have.
+        scheme: The format.
+        group: The number of input features that share a scale.
+        buffers: `packed`, `scales` and, if there are any, `zeros`.
+    """
+    weight: Any = vars(layer).pop("weight")
+    vars(layer).update(buffers, scheme=scheme, group=group, extents=weight.shape)
     layer.__class__ = form
 
 

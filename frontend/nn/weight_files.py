@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,6 +30,28 @@ FORMATS = {
 """NumPy's dtypes of what files hold; bfloat16 as the bits that it is."""
 
 
+class Entry(Protocol):
+    """An array of a file, which is read when it is asked for."""
+
+    @property
+    def file(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        ...
+
+    def read(self) -> np.ndarray:
+        """Returns the array.
+
+        Raises:
+            InputError: The file has changed.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class _Entry:
     """Where an array is: its file, as it was, the position of its first byte, and its description."""
@@ -40,46 +62,52 @@ class _Entry:
     dtype: str
     shape: tuple[int, ...]
 
+    def read(self) -> np.ndarray:
+        """Returns the array."""
+        if _state(self.file) != self.state:
+            raise InputError(f"{user_line()}: {self.file} has changed since it was read: read_weights reads it anew")
+        if 0 in self.shape:
+            stored = np.zeros(self.shape, FORMATS[self.dtype])
+        else:
+            stored = np.memmap(self.file, FORMATS[self.dtype], "r", self.start, self.shape)
+        if self.dtype != "BF16":
+            return np.asarray(stored)
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+
 
 class WeightFiles(Mapping[str, np.ndarray]):
     """Arrays by name, each read from its file when it is asked for; made by `read_weights`.
 
     Arrays of bfloat16 become f32, which has every one of their values; others are read-only views of the file.
+
+    Attributes:
+        entries: Where they are, by name.
     """
 
-    def __init__(self, entries: Mapping[str, _Entry]):
-        self._entries = entries
+    def __init__(self, entries: Mapping[str, Entry]):
+        self.entries = entries
 
     def __getitem__(self, name: str) -> np.ndarray:
-        entry = self._entries[name]
-        if _state(entry.file) != entry.state:
-            raise InputError(f"{user_line()}: {entry.file} has changed since it was read: read_weights reads it anew")
-        if 0 in entry.shape:
-            stored = np.zeros(entry.shape, FORMATS[entry.dtype])
-        else:
-            stored = np.memmap(entry.file, FORMATS[entry.dtype], "r", entry.start, entry.shape)
-        if entry.dtype != "BF16":
-            return np.asarray(stored)
-        return (stored.astype(np.uint32) << 16).view(np.float32)
+        return self.entries[name].read()
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the arrays by name; nothing is read."""
-        return {name: entry.shape for name, entry in self._entries.items()}
+        return {name: entry.shape for name, entry in self.entries.items()}
 
     def renamed(self, rule: Callable[[str], str | None]) -> WeightFiles:
         """Returns the same arrays under other names, without those for which the rule returns `None`."""
-        named = {rule(name): entry for name, entry in self._entries.items()}
+        named = {rule(name): entry for name, entry in self.entries.items()}
         return WeightFiles({name: entry for name, entry in named.items() if name is not None})
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(self.entries)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def __repr__(self) -> str:
-        return f"WeightFiles of {len(self)} arrays in {len({entry.file for entry in self._entries.values()})} files"
+        return f"WeightFiles of {len(self)} arrays in {len({entry.file for entry in self.entries.values()})} files"
 
 
 def read_weights(path: str | os.PathLike[str]) -> WeightFiles:

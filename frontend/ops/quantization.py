@@ -116,17 +116,25 @@ def packed_codes(values: np.ndarray, scheme: Scheme, group: int) -> tuple[np.nda
         group: The number of rows that share a scale.
     """
     rows, columns = values.shape
-    groups, words = -(-rows // group), -(-rows // scheme.codes_per_word)
+    groups = -(-rows // group)
     grouped = np.zeros((groups * group, columns), np.float32)
     grouped[:rows] = values
     grouped = grouped.reshape(groups, group, columns)
     largest = np.abs(grouped).max(axis=1, keepdims=True)
     relative = grouped / np.where(largest > 0, largest, np.float32(1))
-    codes = np.zeros((words * scheme.codes_per_word, columns), np.uint32)
-    codes[:rows] = scheme.encoded(relative).reshape(-1, columns)[:rows]
-    shifts = np.arange(scheme.codes_per_word, dtype=np.uint32)[:, None] * np.uint32(scheme.bits)
-    parts = codes.reshape(words, scheme.codes_per_word, columns) << shifts
-    return np.bitwise_or.reduce(parts, axis=1), scheme.scale_of(largest[:, 0])
+    codes = scheme.encoded(relative).reshape(-1, columns)[:rows]
+    return words_of(codes, scheme.bits), scheme.scale_of(largest[:, 0])
+
+
+def words_of(codes: np.ndarray, bits: int) -> np.ndarray:
+    """Returns codes `[rows, columns]` as words, `[ceil(rows * bits / 32), columns]`; see `packed_codes`."""
+    rows, columns = codes.shape
+    each = WORD // bits
+    words = -(-rows // each)
+    padded = np.zeros((words * each, columns), np.uint32)
+    padded[:rows] = codes
+    shifts = np.arange(each, dtype=np.uint32)[:, None] * np.uint32(bits)
+    return np.bitwise_or.reduce(padded.reshape(words, each, columns) << shifts, axis=1)
 
 
 def dequantize(
@@ -137,6 +145,7 @@ def dequantize(
     group: int = 64,
     scheme: str | None = None,
     rows: int | None = None,
+    zeros: TensorLike | None = None,
 ) -> Tensor:
     """Returns the matrix that packed integers and their scales stand for, as `tg.nn.quantize` makes them.
 
@@ -152,13 +161,14 @@ def dequantize(
         scheme: `"int8"` or `"int4"`, where a code is the integer plus 128 or plus 8, or `"nf4"`, QLoRA's table; by
             default `"int8"` or `"nf4"`.
         rows: The number of rows, if the last word has fewer.
+        zeros: The integers that stand for 0, of the shape and dtype of the scales; they are 0 by default.
 
     Returns:
         A matrix `[rows, columns]` of the dtype of the scales.
 
     Raises:
-        OptionError: There is no such format.
-        DTypeError: The words are not u32, or the scales not floats.
+        OptionError: There is no such format, or there are zeros for a table.
+        DTypeError: The words are not u32, the scales not floats, or the zeros of another dtype.
         ShapeError: The shapes don't fit each other.
 
     Example:
@@ -172,6 +182,7 @@ def dequantize(
     form = SCHEMES[scheme_of("dequantize", bits, scheme)]
     words, factors = as_tensor(packed), as_tensor(scales)
     count = _checked_rows(words, factors, form, group, rows)
+    offsets = None if zeros is None else _checked_zeros(as_tensor(zeros), factors, form)
     columns, most = words.shape[1], words.shape[0] * form.codes_per_word
     shifts = reshape(multiply(arange(form.codes_per_word, dtype="u32"), form.bits), (1, -1, 1))
     codes = bitwise_and(bitwise_right_shift(reshape(words, (-1, 1, columns)), shifts), (1 << form.bits) - 1)
@@ -179,8 +190,30 @@ def dequantize(
         values = cast(subtract(cast(codes, "i32"), form.middle), factors.dtype)
     else:
         values = take(np.array(form.table, factors.dtype), cast(codes, "i32"))
-    each = broadcast_to(reshape(factors, (-1, 1, columns)), (factors.shape[0], group, columns))
-    return multiply(reshape(values, (most, columns))[:count], reshape(each, (-1, columns))[:count])
+
+    def each(of_groups: Tensor) -> Tensor:
+        repeated = broadcast_to(reshape(of_groups, (-1, 1, columns)), (factors.shape[0], group, columns))
+        return reshape(repeated, (-1, columns))[:count]
+
+    matrix = reshape(values, (most, columns))[:count]
+    return multiply(matrix if offsets is None else subtract(matrix, each(offsets)), each(factors))
+
+
+def _checked_zeros(zeros: Tensor, scales: Tensor, scheme: Scheme) -> Tensor:
+    """Returns the integers that stand for 0.
+
+    Raises:
+        OptionError: The format has a table.
+        DTypeError: They are of another dtype than the scales.
+        ShapeError: They are of another shape than the scales.
+    """
+    if scheme.table is not None:
+        raise OptionError(f"{user_line()}: dequantize: a table of codes has a code for 0, and takes no zeros")
+    if zeros.dtype != scales.dtype:
+        raise DTypeError(f"dequantize: zeros are {SHORT[zeros.dtype]}, scales {SHORT[scales.dtype]}: both are the same")
+    if zeros.shape != scales.shape:
+        raise ShapeError(f"dequantize: zeros are {zeros.shape}, and scales {scales.shape}: there is one for each")
+    return zeros
 
 
 def _checked_rows(words: Tensor, scales: Tensor, scheme: Scheme, group: int, rows: int | None) -> int:

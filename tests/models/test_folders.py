@@ -75,10 +75,7 @@ def test_a_tied_output_layer_in_a_file_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"quantization_config": {"bits": 4}},
-            r"the setting 'quantization_config', \{'bits': 4\}, which is unknown here",
-        ),
+        ({"compression": {"bits": 4}}, r"the setting 'compression', \{'bits': 4\}, which is unknown here"),
         ({"sliding_window": 5}, "the setting 'sliding_window', 5, which is supported as None only"),
         ({"is_decoder": True}, "the setting 'is_decoder', True, which is supported as False only"),
         (

@@ -95,6 +95,24 @@ def test_stacks_of_words_are_batched(dtype: Any) -> None:
         np.testing.assert_array_equal(values, np.asarray(tg.dequantize(words[i], scales[i], bits=4, group=16)))
 
 
+@pytest.mark.parametrize("bits, scheme", [(8, "int8"), (4, "int4")])
+def test_zeros_are_subtracted_where_a_product_reads_codes(bits: int, scheme: str) -> None:
+    random = np.random.default_rng(0)
+    words = random.integers(0, 2**32, (8 * bits, 256), np.uint32)
+    scales, zeros = (
+        random.uniform(size=(4, 256)).astype(np.float32),
+        random.integers(-7, 8, (4, 256)).astype(np.float32),
+    )
+    settings: Any = {"bits": bits, "scheme": scheme}
+    plain = np.asarray(tg.dequantize(words, scales, **settings))
+    wide = np.asarray(tg.dequantize(words, scales, zeros=zeros, **settings))
+    np.testing.assert_allclose(wide, plain - np.repeat(zeros * scales, 64, axis=0), rtol=1e-5, atol=1e-4)
+    product = tg.jit(lambda x, *stored: x @ tg.dequantize(*stored[:2], zeros=stored[2], **settings), device="cpu")
+    x = random.normal(size=(2, 256)).astype(np.float32)
+    np.testing.assert_allclose(np.asarray(product(x, words, scales, zeros)), x @ wide, rtol=1e-4, atol=1e-2)
+    assert product.program.statistics["peak_bytes"] < wide.nbytes / 2
+
+
 def test_groups_of_zeros_stay_zero() -> None:
     model = tg.nn.Sequential(tg.nn.Linear(8, 2, init=0.0)).initialized(0)
     tg.nn.quantize(model, bits=4)
@@ -300,6 +318,12 @@ def test_what_is_refused() -> None:
         tg.dequantize(words, scales, group=4)
     with pytest.raises(ShapeError, match="dequantize: group must be a positive integer, got 0"):
         tg.dequantize(words, scales, group=0)
+    with pytest.raises(OptionError, match="a table of codes has a code for 0, and takes no zeros"):
+        tg.dequantize(words, scales, bits=4, zeros=scales)
+    with pytest.raises(DTypeError, match="zeros are f16, scales f32"):
+        tg.dequantize(words, scales, zeros=scales.astype(np.float16))
+    with pytest.raises(ShapeError, match=r"zeros are \(1, 2\), and scales \(1, 3\)"):
+        tg.dequantize(words, scales, zeros=scales[:, :2])
 
 
 def next_token_loss(model: Any, ids: Any) -> Any:
