@@ -6,7 +6,7 @@ import math
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from threading import RLock
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
@@ -481,6 +481,36 @@ def named_inputs(
         if name in inputs:
             raise ArgumentError(f"{what} got the input {name!r} by position and by name")
     return {**dict(zip(names, positional, strict=False)), **inputs}
+
+
+def flat_inputs(inputs: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Returns the inputs of a call by the paths of their leaves, such as `batch.x`.
+
+    Trees are dicts, dataclasses, lists and tuples; but what has the name of an input is one, and may be nested numbers.
+
+    Args:
+        inputs: Arrays, or trees of them, by name.
+        names: The paths of inputs.
+    """
+    flat: dict[str, Any] = {}
+    for name, value in inputs.items():
+        parts = None if name in names else _parts(value)
+        if parts is None:
+            flat[name] = value
+        else:
+            flat |= flat_inputs({f"{name}.{part}": each for part, each in parts.items()}, names)
+    return flat
+
+
+def _parts(value: Any) -> dict[str, Any] | None:
+    """Returns the children of a node of a tree by name, or None for a leaf."""
+    if isinstance(value, Mapping):
+        return {str(name): part for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return dict(zip(getattr(value, "_fields", map(str, range(len(value)))), value, strict=True))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: getattr(value, part.name) for part in fields(value) if part.init}
+    return {} if value is None else None
 
 
 class ScalarInputs:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime import keys
-from tensorgrad.runtime.backend import Executable, OutputHandle, named_inputs
+from tensorgrad.runtime.backend import Executable, OutputHandle, flat_inputs, named_inputs
 from tensorgrad.runtime.errors import ArgumentError, InputError, ProgramError
 from tensorgrad.runtime.program import Program, ProgramRole
 from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved, fill
@@ -68,7 +68,7 @@ class Loaded:
 
     @property
     def inputs(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        """The shape and dtype of each input to pass, by name."""
+        """The shape and dtype of each input to pass, by name; of a tree, those of its leaves by paths, as `batch.x`."""
         slots = self._executable.program_inputs
         return {name: (slot.shape, slot.dtype) for name, slot in slots.items() if name not in self._host.made}
 
@@ -103,6 +103,15 @@ class Loaded:
         """Returns what the host keeps, as it is now."""
         return self._host
 
+    def _input_names(self) -> list[str]:
+        """Returns the names of inputs to pass, some of which may be trees."""
+        return list(dict.fromkeys(path.partition(".")[0] for path in self.inputs))
+
+    def _flat(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Returns the inputs of a call by the paths of their leaves."""
+        paths = self._executable.program_inputs
+        return inputs if inputs.keys() <= paths.keys() else flat_inputs(inputs, paths)
+
     def _refuse_positional(self, what: str, positional: Sequence[Any]) -> None:
         """Rejects positional inputs.
 
@@ -110,8 +119,7 @@ class Loaded:
             ArgumentError: There are any.
         """
         if positional:
-            recorded = self._host.made
-            names = ", ".join(f"{name}=..." for name in self._executable.program_inputs if name not in recorded)
+            names = ", ".join(f"{name}=..." for name in self._input_names())
             raise ArgumentError(f"{what} takes its inputs by name: {names or 'there are none'}")
 
     def _results(self, outputs: Mapping[str, OutputHandle]) -> Any:
@@ -139,7 +147,7 @@ class LoadedFunction(Loaded):
 
         Args:
             *positional: The input, if there is only one.
-            **inputs: An array for each input.
+            **inputs: An array for each input, or a tree of arrays, as the function took it.
 
         Returns:
             The function's results, with its dicts, lists and tuples; other pytree nodes become dicts of their parts.
@@ -150,12 +158,12 @@ class LoadedFunction(Loaded):
             ArgumentError: One of several inputs is passed by position.
             DeviceError: The device reported an error.
         """
-        names = list(self._executable.program_inputs)
+        names = self._input_names()
         if len(names) == 1:
             inputs = dict(named_inputs("the function", names, positional, inputs))
         else:
             self._refuse_positional("the function", positional)
-        return self._results(self._executable.step(inputs, {}))
+        return self._results(self._executable.step(self._flat(inputs), {}))
 
 
 class LoadedTraining(Loaded):
@@ -251,7 +259,8 @@ class LoadedTraining(Loaded):
 
         Args:
             *positional: Not allowed.
-            **inputs: An array for each input; random keys are made by the step itself.
+            **inputs: An array for each input, or a tree of arrays, as the training took it; random keys are made by the
+                step itself.
 
         Returns:
             The loss before the update, or a pair of the loss and its metrics, as the loss function returned them; see
@@ -263,6 +272,7 @@ class LoadedTraining(Loaded):
             DeviceError: The device reported an error.
         """
         self._refuse_positional("step", positional)
+        inputs = self._flat(inputs)
         with self._lock:
             host, calls = self._host, self._calls
             step_count, accumulated = divmod(calls, host.accumulate)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.errors import InputError
+from tensorgrad.errors import ArgumentError, InputError
 
 
 @dataclass
@@ -92,3 +93,29 @@ def test_another_tree_is_an_error(inputs: Any, message: str) -> None:
 def test_a_loss_without_the_argument_is_an_error() -> None:
     with pytest.raises(InputError, match=r"it is called with \(model, other, weight\)"):
         training(of_dict, other=DICT)
+
+
+@pytest.mark.usefixtures("kept_programs")
+@pytest.mark.parametrize(
+    ("loss", "batch", "x_of"), [(of_dict, DICT, lambda batch: batch["x"]), (of_dataclass, BATCH, lambda batch: batch.x)]
+)
+def test_a_file_takes_the_same_trees(loss: Any, batch: Any, x_of: Any, tmp_path: Path) -> None:
+    specs = tg.like({"batch": batch, "weight": np.float32(1)})
+    made = tg.compile(tg.nn.Linear(3, 2), loss=loss, optimizer=tg.optim.sgd(0.1), inputs=specs, device="cpu")
+    made.save(tmp_path / "step.tgp")
+    forward = made.attach(lambda model, batch: model(x_of(batch)), inputs={"batch": specs["batch"]})
+    forward.save(tmp_path / "forward.tgp")
+    loaded: Any = tg.load(tmp_path / "forward.tgp", device="cpu")
+    expected = np.asarray(forward(batch=batch))
+    for result in (loaded(batch=batch), loaded(batch)):
+        np.testing.assert_array_equal(np.asarray(result), expected)
+    step: Any = tg.load(tmp_path / "step.tgp", device="cpu")
+    assert sorted(step.inputs) == ["batch.targets.0", "batch.targets.1", "batch.x", "weight"]
+    assert float(step.step(batch=batch, weight=2.0)) == float(made.step(batch=batch, weight=2.0))
+    with pytest.raises(ArgumentError, match=r"step takes its inputs by name: batch=\.\.\., weight=\.\.\."):
+        step.step(batch, 2.0)
+    with pytest.raises(InputError, match=r"missing input 'batch\.x'"):
+        step.step(batch={"targets": DICT["targets"]}, weight=2.0)
+    nested = [row.tolist() for row in BATCH.x]  # numbers in lists are an array, where the file has one of that name
+    flat = {"batch.x": nested, "batch": {"targets": DICT["targets"]}, "weight": 2.0}
+    assert float(step.step(**flat)) == float(made.step(batch=batch, weight=2.0))
