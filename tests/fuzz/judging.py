@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -70,7 +71,8 @@ class Verdict:
     """What became of a program.
 
     Attributes:
-        kind: `right`, `wrong`, `refused` by the importer or a device, `discarded`, or `failed` with another exception.
+        kind: `right`, `wrong`, `refused` by the importer, a device or ONNX Runtime, `discarded`, or `failed`, with
+            another exception.
         reason: The message, or the results that differ, each with its error over its bound.
     """
 
@@ -109,7 +111,7 @@ def judged(subject: Subject, seed: int, device: str) -> Verdict:
         return Verdict("discarded", "it amplifies rounding")
     try:
         own = (_exported if device in FILES else _own)(closed, others, expected, device)
-    except tg.errors.UserError as error:
+    except (tg.errors.UserError, NoKernelError) as error:
         return Verdict("refused", str(error).splitlines()[0])
     except Exception as error:  # whatever it is, it is what the user would see
         return Verdict("failed", f"{type(error).__name__}: {error}")
