@@ -50,7 +50,7 @@ TEMPLATES = [
     *(f"torch.{name}({{x}}, {{d}})" for name in ("cumsum", "cumprod", "logcumsumexp", "softmax", "log_softmax")),
     *(f"torch.{name}({{x}}, {{d}})[{{n}} % 2]" for name in ("max", "min", "cummax", "cummin")),
     "torch.sort({x}, {d}, stable=True)[{n} % 2]",  # as other sorts, and medians, give ties in any order
-    "torch.median({x}.contiguous(), {d})[0]",
+    "torch.median({x}.contiguous(), {d})[0]",  # PyTorch 2.13 gives memory without values for expanded tensors
     "torch.copysign({x}, {y} + {c})",
     "torch.floor_divide({x}.detach(), {y}.detach())",
     "torch.heaviside({x}.detach(), {y}.detach())",
@@ -151,8 +151,9 @@ TEMPLATES = [
     "F.layer_norm({x}, {x}.shape[{d}:])",
     "F.group_norm({x}, 1)",
     "F.rms_norm({x}, {x}.shape[-1:])",
-    "F.batch_norm({x}, None, None, training=True)",
-    "F.instance_norm({x})",
+    # PyTorch 2.13 differentiates these two wrongly where cotangents have the strides of channels last.
+    "F.batch_norm({x}, None, None, training=True).flatten().reshape({x}.shape)",
+    "F.instance_norm({x}).flatten().reshape({x}.shape)",
     "F.normalize({x}, dim={d})",
     "F.cosine_similarity({x}, {y}, dim={d})",
     "F.scaled_dot_product_attention({x}, {x} * 0.5, {x} + 1, is_causal={flag})",
