@@ -3,7 +3,9 @@
 import gc
 import importlib
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +42,9 @@ config.environment["LP_NUM_THREADS"] = os.environ.get("LP_NUM_THREADS", "0")
 
 config.substitutions.append(("TG_ROUNDTRIP", "tg-opt %s --print-op-generic | tg-opt | filecheck %s"))
 config.substitutions.append(("%bin", str(PYTHON_BIN)))
+
+# Reproducers of crashes are temporary files; those of the last run are removed. Sockets need shorter paths.
+temporary = Path(config.test_exec_root) / "temporary"
+shutil.rmtree(temporary, ignore_errors=True)
+temporary.mkdir(parents=True)
+config.environment["TMPDIR"] = tempfile.tempdir = str(temporary)
