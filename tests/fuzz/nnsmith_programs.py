@@ -60,7 +60,7 @@ def program(seed: int) -> Subject:
     graph = generator.make_concrete()
     types = [graph.vars[name] for name in graph.input_var()]
     floats = [type.dtype.torch() for type in graph.vars.values() if type.dtype.torch().is_floating_point]
-    precision = torch.float32 if torch.float32 in floats else torch.float64
+    precision = max(floats, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float64)
     return Subject(
         Graph(graph).eval(), [(tuple(type.shape), type.dtype.torch()) for type in types], precision, str(graph)
     )
