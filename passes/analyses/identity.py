@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
+from typing import TypeVar
 
 from xdsl.ir import Block, SSAValue
 from xdsl.printer import Printer
 
 from tensorgrad.dialects.buf import KernelOp
+
+T = TypeVar("T")
 
 
 def kernel_text(kernel: KernelOp) -> str:
@@ -28,6 +31,23 @@ def kernel_key(kernel: KernelOp) -> str:
 def kernel_structure(kernel: KernelOp) -> tuple[object, ...]:
     """Returns a kernel's body and grid, independent of its buffers: equal structures mean equal kernels."""
     return (kernel.extents, *_block_structure(kernel.body.block, {}))
+
+
+def by_structure(function: Callable[[KernelOp], T]) -> Callable[[KernelOp], T]:
+    """Returns a function of kernels that is computed once for kernels of equal structure, such as those of all layers.
+
+    Args:
+        function: It depends on nothing but the structure.
+    """
+    known: dict[object, T] = {}
+
+    def computed_once(kernel: KernelOp) -> T:
+        structure = kernel_structure(kernel)
+        if structure not in known:
+            known[structure] = function(kernel)
+        return known[structure]
+
+    return computed_once
 
 
 def _block_structure(block: Block, numbers: dict[SSAValue, int]) -> Iterator[object]:

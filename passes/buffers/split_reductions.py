@@ -13,8 +13,10 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_reduction, iterators_of, loop_extents
+from tensorgrad.passes.analyses.identity import by_structure
 from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.stages import Parts, Stage, fold_of, put_together, take_apart
+from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.schedule.splits import split_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -42,9 +44,10 @@ class SplitReductionsPass(LevelPass):
     parts: int = 0
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        for kernel in list(op.walk()):
+        chosen = by_structure(lambda kernel: split_of(kernel, self.target))
+        for kernel in list(operations(op.body.block)):
             if isinstance(kernel, KernelOp) and is_splittable(kernel):
-                loop_and_parts = split_of(kernel, self.target) if self.parts == 0 else _any_loop(kernel, self.parts)
+                loop_and_parts = chosen(kernel) if self.parts == 0 else _any_loop(kernel, self.parts)
                 if loop_and_parts is not None:
                     split(kernel, *loop_and_parts)
 

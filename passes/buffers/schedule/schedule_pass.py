@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import ScheduleAttr
-from tensorgrad.passes.analyses.identity import kernel_key
+from tensorgrad.passes.analyses.identity import by_structure, kernel_key
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.decisions import Choice, Outline, is_followed, tell
 from tensorgrad.passes.buffers.schedule.tuned import read_table
@@ -58,10 +58,11 @@ class SchedulePass(LevelPass):
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         table = {} if self.tuned is None else read_table(Path(self.tuned))
+        chosen = by_structure(lambda kernel: ScheduleAttr(choose(kernel, self.target)))
         for kernel in operations(op.body.block):
             if isinstance(kernel, KernelOp) and kernel.schedule is None and kernel.collective is None:
                 tuned = table.get(kernel_key(kernel)) if table else None
-                kernel.properties["schedule"] = ScheduleAttr(tuned or choose(kernel, self.target))
+                kernel.properties["schedule"] = ScheduleAttr(tuned) if tuned else chosen(kernel)
                 if tuned is not None:
                     self._check_tuned(kernel)
                 if is_followed(_log):
