@@ -7,6 +7,7 @@ this package stay far below these bounds.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 from tensorgrad.runtime.errors import ProgramError
 
@@ -20,8 +21,12 @@ MOST_DECLARATIONS = 1000
 """The maximum number of functions, structures and aliases in a shader, as each may be defined by the previous one."""
 
 _COMMENT = re.compile("//[^\n\v\f\r\x85\u2028\u2029]*")
+_BRANCHES, _DECLARATIONS = ("else",), ("fn", "struct", "alias")
 _BRANCH, _DECLARATION = re.compile(r"\belse\s+if\b"), re.compile(r"\b(?:fn|struct|alias)\b")
-_TOKEN = re.compile(r"[][(){};]|[-+*/%&|^~!<>=.@]")
+_STATEMENT_END = re.compile("[;{}]")
+_OPERATOR = re.compile(r"[][()]|[-+*/%&|^~!<>=.@]")
+_DEPTHS = {**dict.fromkeys(b"([{", 1), **dict.fromkeys(b")]}", -1)}
+_NO_BRACKETS = bytes(set(range(256)) - set(_DEPTHS))
 
 
 def check_shader(code: object, where: str) -> None:
@@ -48,19 +53,16 @@ def _excess(code: str) -> str:
     code = _COMMENT.sub(" ", code)
     if "/*" in code:
         return "block comments, which are not allowed"
-    for pattern, most, what in (
-        (_BRANCH, MOST_OPERATORS, "conditions after `else`"),
-        (_DECLARATION, MOST_DECLARATIONS, "declarations"),
+    for words, pattern, most, what in (
+        (_BRANCHES, _BRANCH, MOST_OPERATORS, "conditions after `else`"),
+        (_DECLARATIONS, _DECLARATION, MOST_DECLARATIONS, "declarations"),
     ):
-        if len(pattern.findall(code)) > most:
+        if sum(map(code.count, words)) > most and len(pattern.findall(code)) > most:
             return f"more than {most} {what}"
-    depth = operators = 0
-    for match in _TOKEN.finditer(code):
-        token = match[0]
-        depth += (token in "([{") - (token in ")]}")
-        operators = 0 if token in ";{}" else operators + 1
-        if depth > MOST_NESTED:
-            return f"more than {MOST_NESTED} open brackets"
-        if operators > MOST_OPERATORS:
-            return f"a statement of more than {MOST_OPERATORS} operators"
+    brackets = code.encode(errors="replace").translate(None, _NO_BRACKETS)
+    if max(accumulate(map(_DEPTHS.__getitem__, brackets)), default=0) > MOST_NESTED:
+        return f"more than {MOST_NESTED} open brackets"
+    statements = (text for text in _STATEMENT_END.split(code) if len(text) > MOST_OPERATORS)  # others have fewer
+    if any(len(_OPERATOR.findall(text)) > MOST_OPERATORS for text in statements):
+        return f"a statement of more than {MOST_OPERATORS} operators"
     return ""
