@@ -123,6 +123,7 @@ class Planned:
         return known.value.data if isinstance(known, IntegerAttr) else 0
 
 
+@without_collector()
 def lower(
     recipe: Recipe,
     choice: Choice,
