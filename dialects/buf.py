@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolRefAttr,
     i8,
-    i32,
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorType
@@ -49,6 +48,7 @@ from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.dialects.schedule import ScheduleAttr, loops_of
 from tensorgrad.dialects.signature import Role
+from tensorgrad.dialects.tg.base import ints, short_ints
 
 ROW = "buf.row"
 """Marks a view that aliases the views in its range, and the zeros between them."""
@@ -188,7 +188,7 @@ class KernelOp(IRDLOperation):
     ) -> KernelOp:
         """Returns a kernel over `grid`, whose block takes `inputs` followed by `outputs`."""
         properties: dict[str, Attribute] = {
-            "grid": DenseArrayBase.from_list(i64, list(grid)),
+            "grid": ints(grid),
             "operandSegmentSizes": segments(len(inputs), len(outputs)),
         }
         return cls.create(operands=[*inputs, *outputs], properties=properties, regions=[Region(block)])
@@ -396,7 +396,7 @@ class ViewOp(IRDLOperation):
     @classmethod
     def of(cls, arena: SSAValue, offset: int, kind: Buffer) -> ViewOp:
         """Returns a view of type `kind` at byte `offset`."""
-        return cls.build(operands=[arena], properties={"offset": IntegerAttr(offset, i64)}, result_types=[kind])
+        return cls.create(operands=(arena,), properties={"offset": IntegerAttr(offset, i64)}, result_types=(kind,))
 
     @property
     def start(self) -> int:
@@ -443,7 +443,7 @@ class PackOp(IRDLOperation):
         """Returns a row of `size` elements with the buffers at the given offsets."""
         return cls.build(
             operands=[list(parts)],
-            properties={"offsets": DenseArrayBase.from_list(i64, list(offsets))},
+            properties={"offsets": ints(offsets)},
             result_types=[buffer_type([size], element_of(parts[0]))],
         )
 
@@ -511,13 +511,12 @@ class DispatchOp(IRDLOperation):
     @classmethod
     def of(cls, kernel: str, workgroups: Sequence[int], bindings: Sequence[SSAValue]) -> DispatchOp:
         """Returns a dispatch of the kernel with the symbol `kernel`."""
-        return cls.build(
-            operands=[list(bindings), []],
-            properties={
-                "kernel": SymbolRefAttr(kernel),
-                "workgroups": DenseArrayBase.from_list(i64, list(workgroups)),
-            },
-        )
+        properties = {
+            "kernel": SymbolRefAttr(kernel),
+            "workgroups": ints(workgroups),
+            "operandSegmentSizes": segments(len(bindings), 0),
+        }
+        return cls.create(operands=bindings, properties=properties)
 
     @property
     def groups(self) -> tuple[int, int, int]:
@@ -533,9 +532,9 @@ class DispatchOp(IRDLOperation):
 
     def indirect(self, arguments: SSAValue) -> None:
         """Makes the dispatch read the numbers of workgroups from a buffer."""
-        sizes = [len(self.bindings), 1]
+        sizes = segments(len(self.bindings), 1)
         self.operands = [*self.bindings, arguments]
-        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        self.properties["operandSegmentSizes"] = sizes
 
     def verify_(self) -> None:
         counts = self.workgroups.get_values()
@@ -546,7 +545,6 @@ class DispatchOp(IRDLOperation):
                 raise VerifyException("a binding must be a buf.view or a buf.row of one")
 
 
-@lru_cache
 def segments(inputs: int, outputs: int) -> Attribute:
     """Returns the attribute with the numbers of inputs and outputs among the operands."""
-    return DenseArrayBase.from_list(i32, [inputs, outputs])
+    return short_ints((inputs, outputs))

@@ -238,18 +238,17 @@ def take_apart(kernel: KernelOp) -> Parts:
 
 
 def _stage(op: GenericOp, rank: int) -> Stage:
-    extents, maps, count = loop_extents(op), maps_of(op), len(op.inputs)
+    extents, maps, inputs = loop_extents(op), maps_of(op), op.inputs
     own = iterators_of(op)[rank:]
     body = op.body.detach_block(op.body.block)
     reads: list[tuple[SSAValue, AffineMap]] = []
-    for position in reversed(range(count)):
-        if is_shape_only(op.inputs[position]):
+    for position, operand in reversed(list(enumerate(inputs))):
+        if is_shape_only(operand):
             body.erase_arg(body.args[position])
         else:
-            reads.insert(0, (op.inputs[position], maps[position]))
-    writes = list(zip(op.outputs, maps[count:], strict=True))
-    location = op.location
-    return Stage(reads, writes, extents, own, body, location)
+            reads.insert(0, (operand, maps[position]))
+    writes = list(zip(op.outputs, maps[len(inputs) :], strict=True))
+    return Stage(reads, writes, extents, own, body, op.location)
 
 
 def put_together(parts: Parts) -> KernelOp:

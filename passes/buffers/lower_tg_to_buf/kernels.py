@@ -13,7 +13,7 @@ from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tensorgrad.dialects.buf import KernelOp, buffer_type, element_of, shape_of
+from tensorgrad.dialects.buf import KernelOp, buffer_type, element_of, segments, shape_of
 from tensorgrad.dialects.stages import generic
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.stages import shape_only
@@ -56,7 +56,8 @@ class StageBody(ScalarBuilder):
 
     def load(self, buffer: SSAValue, indices: Sequence[Value]) -> Value:
         """Emits a load from one of the kernel's operands, given as the buffer outside the kernel."""
-        return self.add(memref.LoadOp.get(self._buffers[buffer], [at.ssa for at in indices]))
+        operands = (self._buffers[buffer], *(at.ssa for at in indices))
+        return self.make(memref.LoadOp, operands, element_of(buffer))
 
     def load_at(self, source: View, indices: Sequence[Value]) -> Value:
         """Emits a load of an element of a view."""
@@ -189,7 +190,7 @@ def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
     value = spec.compute(scalars, args)
     if spec.combine is not None and own:
         value = scalars.apply(spec.combine, scalars.value(body.args[-1]), value)
-    body.add_op(YieldOp(value.ssa))
+    body.add_op(YieldOp.create(operands=(value.ssa,)))
     ins = [*(inside[buffer] for buffer, _ in operands), *(local for local, _ in extra)]
     all_maps = [*maps, *(only for _, only in extra), out_map]
     block.add_op(generic(ins, [block.args[-1]], all_maps, len(grid), len(own), body))
@@ -212,6 +213,5 @@ def set_location(op: Operation, location: LocationAttr | None) -> None:
 
 def alloc(shape: Sequence[int], element: Attribute, location: LocationAttr) -> memref.AllocOp:
     """Returns an allocation of a buffer."""
-    op = memref.AllocOp([], [], buffer_type(shape, element))
-    op.location = location
-    return op
+    properties = {"operandSegmentSizes": segments(0, 0)}
+    return memref.AllocOp.create(result_types=(buffer_type(shape, element),), properties=properties, location=location)

@@ -32,11 +32,11 @@ class BlockBuilder(IndexBuilder):
 
     def vector(self, memory: SSAValue, at: Value, kind: VectorType[Attribute]) -> Value:
         """Loads a vector from an array."""
-        return self.add(vector.LoadOp(memory, [at.ssa], kind))
+        return self.make(vector.LoadOp, (memory, at.ssa), kind)
 
     def put_vector(self, value: Value, memory: SSAValue, at: Value) -> None:
         """Stores a vector to an array."""
-        self.append(vector.StoreOp(value.ssa, memory, [at.ssa]))
+        self.append(vector.StoreOp.create(operands=(value.ssa, memory, at.ssa)))
 
     # Control flow
 
@@ -82,7 +82,7 @@ class BlockBuilder(IndexBuilder):
                 block = Block()
                 with self.within(block):
                     branch()
-                    block.add_op(scf.YieldOp())
+                    block.add_op(yield_op(()))
                 regions.append(Region(block))
         self.append(scf.IfOp(condition.ssa, [], regions[0], regions[1] if otherwise is not None else None))
 
@@ -105,4 +105,4 @@ class BlockBuilder(IndexBuilder):
 
 def yield_op(values: Sequence[Value]) -> scf.YieldOp:
     """Returns the terminator of a loop body or a branch."""
-    return scf.YieldOp(*(value.ssa for value in values))
+    return scf.YieldOp.create(operands=[value.ssa for value in values])

@@ -355,7 +355,7 @@ class _Task:
         code, product = self.code, self.product
         parts = columns.columns.parts(product.element)
         zero = code.constant(0.0, product.element).ssa
-        zeros = [code.add(vector.BroadcastOp(zero, kind)) for kind in self._kinds(columns)]
+        zeros = [code.make(vector.BroadcastOp, (zero,), kind) for kind in self._kinds(columns)]
         row_factor = self._factor(product.factors.row, part, is_row=True)
         image = product.image
         column_factor = None if image is not None else self._factor(product.factors.column, part, is_row=False)
@@ -381,7 +381,7 @@ class _Task:
             for i, row in enumerate(indices):
                 factor = row_factor.value(code, row, at) if product.rows is None else product.rows.element(code, i, k)
                 for value in vectors:
-                    spread = code.add(vector.BroadcastOp(factor.ssa, cast("VectorType[Attribute]", value.type))).ssa
+                    spread = code.make(vector.BroadcastOp, (factor.ssa,), value.type).ssa
                     multiplied = multiply(spread, value.ssa, sums[len(values)].ssa)
                     multiplied.location = product.stage.location  # the kernel's may be that of its epilogue
                     values.append(code.add(multiplied))

@@ -19,14 +19,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import element_of
+from tensorgrad.dialects.tg.base import ints
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.scalars import Value
@@ -401,8 +402,7 @@ def transposed(rows: Sequence[Value]) -> list[Value]:
 
 
 def _shuffled(left: Value, right: Value, mask: Sequence[int]) -> Value:
-    lanes, kind = DenseArrayBase.from_list(i64, mask), cast("VectorType[Attribute]", left.type)
-    return left.builder.add(vector.ShuffleOp(left.ssa, right.ssa, lanes, result_type=kind))
+    return left.builder.make(vector.ShuffleOp, (left.ssa, right.ssa), left.type, {"mask": ints(mask)})
 
 
 def sequential(

@@ -28,7 +28,7 @@ class TileCode(TileMemory):
     def multiply(self, rows: RowFeatures, columns: ColumnFeatures, count: Value, to: SSAValue) -> None:
         """Stores the products of rows with `count` columns, a line for each column."""
         sums, stride, features = self.column_sums, self.schedule.rows, self.code.number(rows.features)
-        zero = self.code.add(vector.BroadcastOp(self.code.constant(0.0, self.element).ssa, self.kind))
+        zero = self.code.make(vector.BroadcastOp, (self.code.constant(0.0, self.element).ssa,), self.kind)
         start = [zero] * (sums * self.schedule.vectors)
 
         def block(panel: Value, row: Value) -> None:
@@ -140,9 +140,10 @@ class TileCode(TileMemory):
             vectors = [self.code.vector(lines, place, self.kind) for place in self._places(k, at, 1, stride)]
             results: list[Value] = []
             for number in numbers(k):
-                spread = self.code.add(vector.BroadcastOp(number.ssa, self.kind)).ssa
+                spread = self.code.make(vector.BroadcastOp, (number.ssa,), self.kind).ssa
                 for values in vectors:
-                    results.append(self.code.add(vector.FMAOp(spread, values.ssa, sums[len(results)].ssa)))
+                    factors = (spread, values.ssa, sums[len(results)].ssa)
+                    results.append(self.code.make(vector.FMAOp, factors, self.kind))
             return results
 
         return self.code.loop_to(steps, held, step)
