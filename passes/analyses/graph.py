@@ -84,6 +84,7 @@ class KernelGraph(Generic[N]):
         self._bit = {kernel: 1 << number for kernel, number in self._number.items()}
         self._reach: dict[N, int] = {}
         self.in_place: set[SSAValue] = set()
+        self._updated_rows: dict[tuple[PackOp, PackOp], bool] = {}
         for kernel in reversed(kernels):
             self._reach[kernel] = self._union(self.readers(kernel))
         self._add_update_edges(may_update)
@@ -139,13 +140,15 @@ class KernelGraph(Generic[N]):
             return None if olds is not None and olds.result in writer.inputs else (old, new)
         if olds is None or olds.starts != news.starts or olds.result.type != news.result.type:
             return None
-        same = all(self.updates.get(part) is other for part, other in zip(olds.parts, news.parts, strict=True))
-        return (olds.result, news.result) if same else None
+        if (olds, news) not in self._updated_rows:  # compared once for all of their parts
+            same = all(self.updates.get(part) is other for part, other in zip(olds.parts, news.parts, strict=True))
+            self._updated_rows[olds, news] = same
+        return (olds.result, news.result) if self._updated_rows[olds, news] else None
 
     def _places(self) -> dict[SSAValue, SSAValue]:
         results = {new: self._olds[new] for new in self.in_place}
-        for new in list(results):
-            news, olds = row_of(new), row_of(results[new])
+        rows = {row_of(new): row_of(old) for new, old in results.items()}
+        for news, olds in rows.items():
             if news is not None and olds is not None and all(part in self.in_place for part in news.parts):
                 results[news.result] = olds.result
         return results
