@@ -34,7 +34,7 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import loops_of_values
 from tensorgrad.passes.analyses.kinds import contracts
 from tensorgrad.passes.analyses.storage import Accesses
-from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.analyses.walking import cloned, operations
 
 
 @dataclass(eq=False)
@@ -76,7 +76,7 @@ class Stage:
         body = Block(arg_types=[argument.type for argument in self.body.args])
         values: dict[SSAValue, SSAValue] = dict(zip(self.body.args, body.args, strict=True))
         for op in self.body.ops:
-            body.add_op(op.clone(values))
+            body.add_op(cloned(op, values))
         return Stage(list(self.reads), list(self.writes), self.extents, self.own, body, self.location)
 
     def loads(self) -> list[memref.LoadOp]:

@@ -1,10 +1,10 @@
-"""Fast walks over ops: most have no regions."""
+"""Fast walks over ops, and copies of them: most have no regions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 
 def operations(block: Block) -> Iterator[Operation]:
@@ -16,3 +16,8 @@ def operations(block: Block) -> Iterator[Operation]:
             for inner in region.blocks:
                 yield from operations(inner)
         op = op.next_op
+
+
+def cloned(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
+    """Returns a copy of an op that reads `values` instead of its operands; adds the copy's results to them."""
+    return op.clone(values) if op.regions else op.clone_without_regions(values)

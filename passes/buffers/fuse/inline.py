@@ -11,10 +11,12 @@ from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
+from tensorgrad.dialects.buf import element_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.guards import fold_guards, loop_numbers
 from tensorgrad.passes.analyses.stages import Parts, Stage, index_value
 from tensorgrad.passes.analyses.storage import Accesses
+from tensorgrad.passes.analyses.walking import cloned
 from tensorgrad.passes.tensors.simplify import simplify_block
 
 
@@ -118,10 +120,8 @@ def _clone_body(
             else:
                 values[op.results[0]] = index_value(block, anchor, expression, rank)
         else:
-            clone = op.clone(values)
             assert anchor is not None
-            block.insert_op_before(clone, anchor)
-            values.update(zip(op.results, clone.results, strict=True))
+            block.insert_op_before(cloned(op, values), anchor)
     assert result is not None
     return result
 
@@ -144,8 +144,8 @@ def _inline_loads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], re
         values: dict[SSAValue, SSAValue] = {}
         for argument, (buffer, m) in zip(stage.body.args, stage.reads, strict=False):
             at = [_index_of(result, loops, block, load) for result in m.results]
-            read = memref.LoadOp.get(buffer, at)
-            read.location = load.location
+            operands, kinds = (buffer, *at), (element_of(buffer),)
+            read = memref.LoadOp.create(operands=operands, result_types=kinds, location=load.location)
             block.insert_op_before(read, load)
             values[argument] = read.results[0]
         result: SSAValue | None = None
@@ -155,9 +155,7 @@ def _inline_loads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], re
             elif isinstance(op, IndexOp):
                 values[op.results[0]] = loops[op.dim.value.data]
             else:
-                clone = op.clone(values)
-                block.insert_op_before(clone, load)
-                values.update(zip(op.results, clone.results, strict=True))
+                block.insert_op_before(cloned(op, values), load)
         assert result is not None
         load.results[0].replace_all_uses_with(result)
         load.detach()

@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, maps_of, shape_of
 from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.walking import cloned
 from tensorgrad.passes.codegen.common.block_builder import yield_op
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.reductions import reductions_of
@@ -91,9 +92,7 @@ def clone_op(code: Code, op: Operation, env: dict[SSAValue, SSAValue], loops: Lo
         return
     rule = ADDRESSING.get(type(op))
     if rule is None:
-        clone = op.clone(env)
-        code.block.add_op(clone)
-        env.update(zip(op.results, clone.results, strict=True))
+        code.block.add_op(cloned(op, env))
     else:
         env.update(zip(op.results, rule(code, op, env, loops), strict=True))
 

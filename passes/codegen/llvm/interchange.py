@@ -25,7 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.cpu import PARALLEL
 from tensorgrad.passes.analyses.trips import most_trips
-from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.analyses.walking import cloned, operations
 from tensorgrad.passes.codegen.common.block_builder import BlockBuilder
 from tensorgrad.passes.codegen.common.blocked_sums import Accumulators, block_widths, fold_in_blocks, terms_of
 from tensorgrad.passes.codegen.common.hoisting import stands_in
@@ -180,7 +180,7 @@ class _Interchange:
                 needed.update(operand for inner in op.walk() for operand in inner.operands)
                 chosen.append(op)
         for op in reversed(chosen):
-            block.add_op(op.clone(env))
+            block.add_op(cloned(op, env))
         return env
 
     def _start(self, block: Block, at: SSAValue, sums: Sequence[SSAValue]) -> None:
