@@ -193,9 +193,10 @@ def _is_stablehlo(function: FuncOp) -> bool:
 
 def _level_of_function(function: FuncOp) -> Level | None:
     ops = list(function.body.blocks[0].ops) if function.body.blocks else []
-    if any(isinstance(op, TiledOp) for op in ops):
+    kinds = set(map(type, ops))
+    if TiledOp in kinds:
         return Level.TILES
-    if any(isinstance(op, ArenaOp) for op in ops):
+    if ArenaOp in kinds:
         return Level.PLANNED
     signature = function.function_type
     for type_ in (*signature.inputs.data, *signature.outputs.data):

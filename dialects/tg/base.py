@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -393,6 +393,8 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
 
 def constant_value(value: SSAValue) -> NumpyArray | None:
     """Returns the NumPy array of a constant, or `None` for any other value."""
+    if not isinstance(value, OpResult) or value.owner.operands:
+        return None  # constants have no operands, and most other values have
     attribute = ConstantLike.get_constant_value(value)
     if isinstance(attribute, DenseIntOrFPElementsAttr):
         return dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", attribute))

@@ -30,14 +30,12 @@ def loops_of_values(body: Block, maps: Sequence[AffineMap]) -> dict[SSAValue, fr
     for argument, m in zip(body.args, maps, strict=False):
         loops[argument] = frozenset(used_dims(m))
     for op in body.ops:
-        needs: frozenset[int] = frozenset()
-        for inner in op.walk():
-            if isinstance(inner, IndexOp):
-                needs |= {inner.dim.value.data}
-            for operand in inner.operands:
-                needs |= loops.get(operand, frozenset())
-        for result in op.results:
-            loops[result] = needs
+        read: list[frozenset[int]] = []
+        for inner in op.walk() if op.regions else (op,):
+            if type(inner) is IndexOp:
+                read.append(frozenset([inner.dim.value.data]))
+            read += [loops[operand] for operand in inner.operands if operand in loops]
+        loops.update(dict.fromkeys(op.results, frozenset[int]().union(*read)))
     return loops
 
 
