@@ -39,13 +39,14 @@ def by_structure(function: Callable[[KernelOp], T]) -> Callable[[KernelOp], T]:
     Args:
         function: It depends on nothing but the structure.
     """
-    known: dict[object, T] = {}
+    known: dict[object, tuple[T]] = {}
 
     def computed_once(kernel: KernelOp) -> T:
         structure = kernel_structure(kernel)
-        if structure not in known:
-            known[structure] = function(kernel)
-        return known[structure]
+        found = known.get(structure)
+        if found is None:
+            found = known[structure] = (function(kernel),)
+        return found[0]
 
     return computed_once
 

@@ -130,7 +130,9 @@ def _custom(
 
 
 def _complete(call: CallOp, region: int) -> CallOp:
-    """Returns a copy of a call in whose derivative regions recursive calls have the custom derivative."""
+    """Returns a call, or a copy, in one of whose derivative regions recursive calls have the custom derivative."""
+    if not any(isinstance(op, CallOp) and op.recursive is not None for op in call.derivative[region].walk()):
+        return call
     whole = call.clone()
     whole.operands = []  # It only serves to hold the regions.
     for op in list(whole.derivative[region].walk()):
