@@ -62,7 +62,8 @@ def _iterations_of(op: Operation) -> int:
 
 def masked_iterations(op: Operation) -> int:
     """Returns the iterations of an op that is masked: one for each loop."""
-    inside = sum(masked_iterations(inner) for region in op.regions for block in region.blocks for inner in block.ops)
+    blocks = (block for region in op.regions for block in region.blocks)
+    inside = sum(masked_iterations(inner) for block in blocks for inner in block.ops if inner.regions)
     return inside + isinstance(op, scf.ForOp)
 
 

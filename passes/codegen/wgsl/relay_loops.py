@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import DiagnosticException
@@ -89,7 +90,10 @@ class RelayLoopsPass(TargetedPass):
         current_level = level_of(op)
         # Without kernels, a lowered module looks like a planned one.
         if current_level in (Level.TG, Level.BUF) or any(
-            isinstance(inner, BufKernelOp) and inner.collective is None for inner in op.walk()
+            isinstance(inner, BufKernelOp) and inner.collective is None
+            for function in op.ops
+            if isinstance(function, FuncOp)
+            for inner in function.walk()
         ):
             level = "buf" if current_level is None else current_level.value
             raise DiagnosticException(
