@@ -8,7 +8,19 @@ from functools import cache, lru_cache
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, LocationAttr, f32, i1, i32
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    f32,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
@@ -57,7 +69,8 @@ class ScalarBuilder:
         properties: Mapping[str, Attribute] = NONE,
     ) -> Value:
         """Appends an op built from its parts, several times faster than by its constructor; returns its result."""
-        return self.add(kind.create(operands=operands, result_types=(result,), properties=properties))
+        op = kind.create(operands=operands, result_types=(result,), properties=properties, location=UNKNOWN_LOC)
+        return self.add(op)
 
     def value(self, value: SSAValue) -> Value:
         """Wraps a value with operators."""
@@ -207,7 +220,7 @@ class Value:
         """Returns a comparison by a predicate of `arith.cmpi` or `arith.cmpf`, given by name."""
         right = self.builder.operand(other, self.ssa.type).ssa
         kind = arith.CmpiOp if self.is_integer else arith.CmpfOp
-        return self.builder.add(kind(self.ssa, right, predicate))
+        return self.builder.make(kind, (self.ssa, right), i1, _predicate(kind, predicate))
 
     def _compare(self, integers: str, floats: str, other: Operand) -> Value:
         return self.compare(integers if self.is_integer else floats, other)
@@ -371,6 +384,13 @@ def _integer_attribute(value: int, element: IntegerType | IndexType) -> IntegerA
     if isinstance(element, IntegerType) and element != i1 and value >= 1 << element.bitwidth - 1:
         value -= 1 << element.bitwidth
     return IntegerAttr(value, element)
+
+
+@lru_cache
+def _predicate(kind: type[Operation], name: str) -> Mapping[str, Attribute]:
+    """Returns the properties of a comparison."""
+    names = arith.CMPI_COMPARISON_OPERATIONS if kind is arith.CmpiOp else arith.CMPF_COMPARISON_OPERATIONS
+    return {"predicate": IntegerAttr(names.index(name), i64), **plain(kind)}
 
 
 @cache

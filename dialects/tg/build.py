@@ -58,8 +58,7 @@ class TensorBuilder:
             VerifyException: The operands are invalid for the op.
         """
         result = kind.infer([cast(Tensor, operand.type) for operand in operands], properties)
-        op = kind.create(operands=operands, result_types=[result], properties=properties)
-        op.location = self.location
+        op = kind.create(operands=operands, result_types=[result], properties=properties, location=self.location)
         self.insert(op)
         return op.results[0]
 

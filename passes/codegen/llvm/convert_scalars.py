@@ -110,7 +110,8 @@ class Builder:
 
         The constructors of xDSL's ops take several times as long, and kernels have thousands of instructions.
         """
-        return self.add(kind.create(operands=operands, result_types=(type_,), properties=properties))
+        location = self.location
+        return self.add(kind.create(operands=operands, result_types=(type_,), properties=properties, location=location))
 
     @staticmethod
     def type_of(type_: Attribute) -> Attribute:
