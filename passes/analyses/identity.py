@@ -30,7 +30,7 @@ def kernel_key(kernel: KernelOp) -> str:
 
 def kernel_structure(kernel: KernelOp) -> tuple[object, ...]:
     """Returns a kernel's body and grid, independent of its buffers: equal structures mean equal kernels."""
-    return (kernel.extents, *_block_structure(kernel.body.block, {}))
+    return (kernel.extents, *block_structure(kernel.body.block, {}))
 
 
 def by_structure(function: Callable[[KernelOp], T]) -> Callable[[KernelOp], T]:
@@ -51,7 +51,8 @@ def by_structure(function: Callable[[KernelOp], T]) -> Callable[[KernelOp], T]:
     return computed_once
 
 
-def _block_structure(block: Block, numbers: dict[SSAValue, int]) -> Iterator[object]:
+def block_structure(block: Block, numbers: dict[SSAValue, int]) -> Iterator[object]:
+    """Yields what a block computes; values from outside are known by their `numbers`, and its own receive numbers."""
     for argument in block.args:
         numbers[argument] = len(numbers)
         yield argument.type
@@ -60,7 +61,7 @@ def _block_structure(block: Block, numbers: dict[SSAValue, int]) -> Iterator[obj
         yield op.name, tuple(numbers[operand] for operand in op.operands), properties
         for region in op.regions:
             for inner in region.blocks:
-                yield tuple(_block_structure(inner, numbers))
+                yield tuple(block_structure(inner, numbers))
         for result in op.results:
             numbers[result] = len(numbers)
             yield result.type

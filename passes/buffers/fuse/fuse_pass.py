@@ -24,7 +24,7 @@ from tensorgrad.passes.buffers.fuse import cost, explain
 from tensorgrad.passes.buffers.fuse.derivative import as_one
 from tensorgrad.passes.buffers.fuse.inline import can_inline, inline, inlined_accesses
 from tensorgrad.passes.buffers.fuse.merge import aligned_loops, divided_loops, merge, merged_accesses
-from tensorgrad.passes.buffers.fuse.prologues import prologue_fits, prologue_pays, reads_in_sum
+from tensorgrad.passes.buffers.fuse.prologues import Costs, prologue_fits, prologue_pays, reads_in_sum
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -111,6 +111,7 @@ class Fusion:
             kernel.erase()
         self.graph: KernelGraph[Parts] = KernelGraph(parts, updates_of(function), _updates_over)
         self.bindings = Bindings(function, target, self.graph.places)
+        self.contraction_costs = Costs(target)
 
     def run(self, only: Sequence[str] = ()) -> None:
         """Applies the rules until none applies."""
@@ -236,7 +237,7 @@ class Fusion:
         if self.all_prologues:
             return True
         alone = not any(self._can_run_after(producer, kernel, rows=True) for producer in self.graph.producers(kernel))
-        return prologue_pays(kernel, readers, self.target, alone)
+        return prologue_pays(kernel, readers, self.contraction_costs, alone)
 
     def _belongs_to_producer(self, kernel: Parts, reader: Parts) -> bool:
         """Returns whether a kernel should run after the reduction of its rows, not in a reader over another grid."""

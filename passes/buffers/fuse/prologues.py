@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
 from tensorgrad.passes.analyses.affine import used_dims
+from tensorgrad.passes.analyses.identity import block_structure
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import MOST_PROLOGUE_OPS, CpuModel, GpuModel, machine_of
 from tensorgrad.passes.analyses.stages import Parts, put_together
@@ -38,25 +40,25 @@ def prologue_fits(producer: Parts, reader: Parts) -> bool:
     return sum(weight_of(operations(body)) for body in together) <= MOST_PROLOGUE_OPS
 
 
-def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool = True) -> bool:
+def prologue_pays(producer: Parts, readers: Sequence[Parts], costs: Costs, alone: bool = True) -> bool:
     """Returns whether it pays to compute a kernel in all of its readers instead of storing its result.
 
     Args:
         producer: A kernel of one pointwise stage with one output.
         readers: All readers of the output, some of them in the sum of a contraction.
-        target: The target, a software adapter or a GPU.
+        costs: The costs of contractions on the target.
         alone: Whether the producer would be a separate dispatch, rather than run after the reduction of its rows.
     """
-    machine = machine_of(target)
+    machine = machine_of(costs.target)
     if isinstance(machine, CpuModel):
-        return _saved_cycles(producer, readers, machine, target, alone) > 0
-    return _saved_bytes(producer, readers, machine, target, alone) > 0
+        return _saved_cycles(producer, readers, machine, costs, alone) > 0
+    return _saved_bytes(producer, readers, machine, costs, alone) > 0
 
 
 # On a CPU
 
 
-def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, target: Target, alone: bool) -> float:
+def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, costs: Costs, alone: bool) -> float:
     stage, source = producer.stages[0], producer.outputs[0]
     computing = _loading(producer, machine) + machine.operation * weight_of(operations(stage.body))
     saved = machine.saved_dispatch * alone + _vectors(producer.grid, machine) * (computing + machine.load)
@@ -64,7 +66,7 @@ def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, 
         saved += machine.byte * _unmoved_bytes(producer, readers) / machine.cores
     for reader in readers:
         if reads_in_sum(reader, source):
-            before, after = (_contraction_cost(reader, prologue, target) for prologue in (None, producer))
+            before, after = (costs.of(reader, prologue) for prologue in (None, producer))
             saved -= machine.prologue_margin * (after - before)
             if saved <= 0:
                 break  # further readers only add to the cost
@@ -96,7 +98,7 @@ def _unmoved_bytes(producer: Parts, readers: Sequence[Parts]) -> float:
 # On a GPU
 
 
-def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, target: Target, alone: bool) -> float:
+def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, costs: Costs, alone: bool) -> float:
     source = producer.outputs[0]
     size = cost.bytes_of([source])
     read = cost.bytes_of(producer.inputs)
@@ -104,7 +106,7 @@ def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, t
     for reader in readers:
         saved += size - cost.bytes_of(value for value in producer.inputs if value not in reader.inputs)
         if reads_in_sum(reader, source):
-            before, after = (_contraction_cost(reader, prologue, target) for prologue in (None, producer))
+            before, after = (costs.of(reader, prologue) for prologue in (None, producer))
             saved -= after - before
             if saved <= 0:
                 break  # further readers only add to the cost
@@ -114,8 +116,41 @@ def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, t
 # On both
 
 
+@dataclass
+class Costs:
+    """The costs of contractions on a target, each estimated once for all layers that have it.
+
+    Attributes:
+        target: A software adapter or a GPU.
+    """
+
+    target: Target
+    _known: dict[object, float] = field(default_factory=dict[object, float])
+
+    def of(self, reader: Parts, producer: Parts | None) -> float:
+        """Returns the cost of a reader's contraction, by itself or with a producer inlined."""
+        structure = _structure(reader, producer)
+        cost_of_structure = self._known.get(structure)
+        if cost_of_structure is None:
+            cost_of_structure = self._known[structure] = _contraction_cost(reader, producer, self.target)
+        return cost_of_structure
+
+
+def _structure(reader: Parts, producer: Parts | None) -> object:
+    """Returns what the cost of a reader's contraction depends on, wherever its buffers are."""
+    assert reader.contraction is not None
+    stages = [reader.contraction, *(() if producer is None else producer.stages)]
+    accesses = [(*stage.reads, *stage.writes) for stage in stages]
+    buffers = [buffer for stage in stages for buffer in (*stage.buffers(), *(buffer for buffer, _ in stage.writes))]
+    numbers = {buffer: number for number, buffer in enumerate(dict.fromkeys(buffers))}
+    types = tuple(buffer.type for buffer in numbers)
+    maps = tuple(tuple((numbers[buffer], m) for buffer, m in accessed) for accessed in accesses)
+    loops = tuple((stage.extents, stage.own) for stage in stages)
+    return reader.grid, types, maps, loops, tuple(tuple(block_structure(stage.body, numbers)) for stage in stages)
+
+
 def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> float:
-    """Returns the cost of a reader's contraction, by itself or with a producer inlined.
+    """Estimates the cost of a reader's contraction, by itself or with a producer inlined.
 
     The cost is infinite if the result is no longer a contraction: if the producer's values are the same for all rows,
     or for all columns, a block of results can't reuse them, and each result would recompute all of them.
