@@ -33,6 +33,12 @@ def check_places(layout: ArenaLayout, sizes: list[int], alignment: int, limit: i
         )
 
 
+@given(st.lists(ranges(), max_size=16))
+def test_the_least_bytes_are_those_of_the_fullest_step(lives: list[Range]) -> None:
+    live = [sum(life.size for life in lives if life.first <= step <= life.last) for step in range(STEPS)]
+    assert least_bytes(lives) == max(live)
+
+
 @given(st.lists(ranges(), max_size=16), ALIGNMENTS, LIMITS)
 def test_each_byte_has_one_owner_at_each_step(lives: list[Range], alignment: int, limit: int) -> None:
     layout = by_lifetime(lives, alignment, limit)

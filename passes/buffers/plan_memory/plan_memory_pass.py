@@ -117,6 +117,7 @@ class _FunctionPlan:
         self.arguments = list(self.block.args)
         self.graph = KernelGraph.of(function)
         self.order = self.graph.order()
+        self.places = {kernel: place for place, kernel in enumerate(self.order)}
         self.starts = starts_of(self.order)
         self.packs: dict[PackOp, SSAValue | None] = {}
         self.total = 0
@@ -211,8 +212,8 @@ class _FunctionPlan:
 
     def _read_again(self, old: SSAValue, writer: KernelOp) -> bool:
         """Returns whether a kernel after the writer, or after the start of its exchange, reads the old value."""
-        behind = self.order[self.order.index(self.starts.get(writer, writer)) + 1 :]
-        return any(kernel in behind for kernel in users(old))
+        start = self.places[self.starts.get(writer, writer)]
+        return any(self.places.get(kernel, start) > start for kernel in users(old))
 
     # Rows
 
