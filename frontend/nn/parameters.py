@@ -173,10 +173,8 @@ def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
 
 def is_float_array(value: object) -> bool:
     """Returns whether a value is a concrete array of floats, of any library; traced tensors aren't."""
-    if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic):
-        return False
-
-    if isinstance(value, Traced):
+    kind = type(value)  # asked for what it lacks, a module makes an exception with a hint
+    if not (hasattr(kind, "__array__") or hasattr(kind, "__dlpack__")) or isinstance(value, np.generic | Traced):
         return False
     dtype = str(getattr(value, "dtype", ""))  # similar for numpy and others: float32, torch.float32
     return "float" in dtype
