@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.codegen.common.bf16_bits import converts_bf16, expand_bf16
 from tensorgrad.passes.levels import Level, LevelPass
 from tensorgrad.passes.scalars import Formula, Value
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -566,12 +567,12 @@ def expand(op: Operation, native: bool = False) -> None:
 
 @dataclass(frozen=True)
 class ExpandMathPass(LevelPass):
-    """Expands the `math` ops whose WGSL builtin is less accurate than guaranteed here to `arith`.
+    """Expands the `math` ops whose WGSL builtin is less accurate than guaranteed here to `arith`, and bf16 to its bits.
 
-    Expects scalar f32 and f16 ops, anywhere in the module. Guarantees that none of `EXPANSIONS` is left, that each
-    result is within the bound stated in its function's docstring where the device keeps subnormals, that NaN,
-    infinities and signed zeros are as in C, and that the new ops have the location of the old one. Left to the
-    builtins: sqrt, rsqrt, floor and the like. In native code, f64 is left to the C library.
+    Expects scalar f32 and f16 ops, anywhere in the module. Guarantees that none of `EXPANSIONS` is left, nor a
+    conversion to or from bf16, that each result is within the bound stated in its function's docstring where the device
+    keeps subnormals, that NaN, infinities and signed zeros are as in C, and that the new ops have the location of the
+    old one. Left to the builtins: sqrt, rsqrt, floor and the like. In native code, f64 is left to the C library.
 
     Attributes:
         target: A device or a CPU.
@@ -588,7 +589,8 @@ class ExpandMathPass(LevelPass):
         Raises:
             PassFailedException: one has a type other than f32 and f16; the module is unchanged then.
         """
-        expandable = [inner for inner in operations(op.body.block) if type(inner) in EXPANSIONS]
+        ops = list(operations(op.body.block))
+        expandable = [inner for inner in ops if type(inner) in EXPANSIONS]
         if self.target.native:
             expandable = [inner for inner in expandable if inner.results[0].type != f64]
         for inner in expandable:
@@ -598,3 +600,6 @@ class ExpandMathPass(LevelPass):
                 raise PassFailedException(f"{inner.name} at {line_of(inner.location)}: {problem}")
         for inner in expandable:
             expand(inner, self.target.native)
+        for inner in reversed(ops):  # extensions before what they extend
+            if converts_bf16(inner):
+                expand_bf16(inner)

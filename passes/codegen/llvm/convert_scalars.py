@@ -393,37 +393,15 @@ def _bitcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValu
     return b.cast(llvm.BitcastOp, operands[0], type_)
 
 
-def _narrowed(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    """Rounds a float to one with fewer bits."""
-    if op.results[0].type != bf16:
-        return b.cast(llvm.FPTruncOp, operands[0], op.results[0].type)
-    high = b.make(llvm.LShrOp, (_rounded_to_bf16(b, operands[0]), b.integer(16, i32)), i32)
-    return b.cast(llvm.TruncOp, high, i16)
+def _resized_float(kind: type[Operation]) -> Rule:
+    """Returns a rule for a conversion between floats."""
 
+    def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        if bf16 in (op.operands[0].type, op.results[0].type):
+            raise DiagnosticException(f"{op.name} of bf16 at {line_of(op.location)}: run `expand-math` first")
+        return b.cast(kind, operands[0], op.results[0].type)
 
-def _widened(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    """Extends a float to one with more bits."""
-    if op.operands[0].type != bf16:
-        return b.cast(llvm.FPExtOp, operands[0], op.results[0].type)
-    word = b.cast(llvm.ZExtOp, operands[0], i32)
-    return b.cast(llvm.BitcastOp, b.make(llvm.ShlOp, (word, b.integer(16, i32)), i32, WRAPS), f32)
-
-
-def _rounded_to_bf16(b: Builder, value: SSAValue) -> SSAValue:
-    """Returns the bits of an f32, of which the high half is those of the nearest bf16, ties to even; a NaN stays one.
-
-    LLVM's conversion is a call on most CPUs, and takes subnormal numbers for zero on others.
-    """
-    bits = b.cast(llvm.BitcastOp, value, i32)
-    last = b.make(llvm.AndOp, (b.make(llvm.LShrOp, (bits, b.integer(16, i32)), i32), b.integer(1, i32)), i32)
-    rounded = b.make(llvm.AddOp, (bits, b.make(llvm.AddOp, (last, b.integer(0x7FFF, i32)), i32, WRAPS)), i32, WRAPS)
-    quiet = b.make(llvm.OrOp, (bits, b.integer(0x400000, i32)), i32)
-    unordered = {
-        "predicate": integer_attribute(llvm.FCmpPredicateFlag.UNO.to_int(), i64),
-        "fastmathFlags": fast_math(()),
-    }
-    is_nan = b.make(llvm.FCmpOp, (value, value), i1, unordered)
-    return b.make(llvm.SelectOp, (is_nan, quiet, rounded), i32, {"fastmathFlags": fast_math(())})
+    return rule
 
 
 def _pair(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
@@ -553,8 +531,8 @@ RULES: Mapping[type[Operation], Rule] = {
     arith.ExtSIOp: _resized(llvm.SExtOp),
     arith.ExtUIOp: _resized(llvm.ZExtOp),
     arith.TruncIOp: _resized(llvm.ZExtOp),
-    arith.ExtFOp: _widened,
-    arith.TruncFOp: _narrowed,
+    arith.ExtFOp: _resized_float(llvm.FPExtOp),
+    arith.TruncFOp: _resized_float(llvm.FPTruncOp),
     arith.SIToFPOp: _signed_to_float,
     arith.UIToFPOp: _unsigned_to_float,
     arith.FPToSIOp: _to_integer("fptosi"),

@@ -24,3 +24,22 @@ wgsl.kernel @kept workgroup_size = [64, 1, 1] access = ["read_write"] {
   %f = math.floor %e : f32
   memref.store %f, %x[%i] : memref<64xf32>
 }
+
+// bf16 is the upper half of f32: rounded to nearest and ties to even, a NaN quieted. What is extended at once, as shaders
+// do, is never a bf16.
+// CHECK-LABEL: wgsl.kernel @rounded
+wgsl.kernel @rounded workgroup_size = [64, 1, 1] access = ["read_write"] {
+^bb0(%x: memref<64xf32>):
+  %i = wgsl.global_id dim = 0
+  %v = memref.load %x[%i] : memref<64xf32>
+  // CHECK:      %[[BITS:.*]] = arith.bitcast %v : f32 to i32
+  // CHECK:      arith.shrui %[[BITS]]
+  // CHECK:      arith.cmpf uno, %v, %v : f32
+  // CHECK:      arith.select %{{.*}}, %{{.*}}, %{{.*}} : i32
+  // CHECK:      arith.andi %{{.*}}, %{{.*}} : i32
+  // CHECK-NEXT: arith.bitcast %{{.*}} : i32 to f32
+  // CHECK-NOT:  bf16
+  %n = arith.truncf %v : f32 to bf16
+  %e = arith.extf %n : bf16 to f32
+  memref.store %e, %x[%i] : memref<64xf32>
+}

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IndexType,
     IntegerAttr,
-    bf16,
     f16,
     f32,
     i1,
@@ -320,8 +319,8 @@ CONVERSIONS: dict[type[Operation], dict[tuple[Attribute, Attribute], Callable[[E
         (i64, i1): lambda value: _lowest_bit(call("u32", value)),
         (i64, i32): _cast("i32"),
     },
-    arith.ExtFOp: {(f16, f32): _wide, (bf16, f32): _cast("tg_from_bf16")},
-    arith.TruncFOp: {(f32, f16): _cast("f16"), (f32, bf16): _cast("tg_to_bf16")},
+    arith.ExtFOp: {(f16, f32): _wide},
+    arith.TruncFOp: {(f32, f16): _cast("f16")},
     arith.BitcastOp: {
         (i32, f32): lambda value: call("bitcast<f32>", value),
         (f32, i32): lambda value: as_signed(call("bitcast<u32>", value)),

@@ -83,15 +83,6 @@ HELPERS: dict[str, str] = {
   if (tg_is_nan(b)) { return a; }
   return tg_minimum(a, b);
 }""",
-    # To nearest, ties to even; a NaN stays one.
-    "tg_to_bf16": """fn tg_to_bf16(x: f32) -> u32 {
-  let bits = bitcast<u32>(x);
-  if (tg_is_nan(x)) { return (bits >> 16u) | 0x40u; }
-  return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
-}""",
-    "tg_from_bf16": """fn tg_from_bf16(bits: u32) -> f32 {
-  return bitcast<f32>(bits << 16u);
-}""",
     "tg_copysign": """fn tg_copysign(a: f32, b: f32) -> f32 {
   return bitcast<f32>((bitcast<u32>(a) & 0x7fffffffu) | (bitcast<u32>(b) & 0x80000000u));
 }""",

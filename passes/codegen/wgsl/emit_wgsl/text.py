@@ -8,7 +8,7 @@ from decimal import ROUND_DOWN, Context
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IndexType, bf16, f16, f32, i1, i32, i64
+from xdsl.dialects.builtin import IndexType, f16, f32, i1, i32, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -23,10 +23,9 @@ VALUE_TYPES: dict[Attribute, str] = {
     i1: "bool",
     f32: "f32",
     f16: "f16",
-    bf16: "u32",
     VECTOR: "vec4<f32>",
 }
-"""The WGSL type of a value of each type; WGSL has no bf16, which is its bits."""
+"""The WGSL type of a value of each type."""
 
 _LEAST: dict[Attribute, str] = {i32: "i32(-2147483648)", i64: "bitcast<i64>(9223372036854775808lu)"}
 """The text of the minimum integer of each type."""

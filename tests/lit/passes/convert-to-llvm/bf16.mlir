@@ -1,5 +1,8 @@
-// RUN: tg-opt %s -p convert-to-llvm | filecheck %s
-// RUN: tg-opt %s -p convert-to-llvm -t llvm | filecheck %s --check-prefix TEXT
+// RUN: tg-opt %s -p 'expand-math{target=cpu},convert-to-llvm' | filecheck %s
+// RUN: tg-opt %s -p 'expand-math{target=cpu},convert-to-llvm' -t llvm | filecheck %s --check-prefix TEXT
+// RUN: not tg-opt %s -p convert-to-llvm 2>&1 | filecheck %s --check-prefix ORDER
+
+// ORDER: arith.extf of bf16 at {{.*}}: run `expand-math` first
 
 // A bf16 is the integer of its bits, in memory too, rounded by integer arithmetic: few CPUs have the type.
 // CHECK-LABEL: llvm.func @rounded
