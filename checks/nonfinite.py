@@ -24,7 +24,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tensorgrad.checks.reach import is_unconditional, results_with
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp
+from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp, has_floats, prepared
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import SelectOp, StopGradientOp
@@ -98,7 +98,7 @@ NOTHING, INFINITY, NAN = 0, 1, 2
 def bad_of(array: NumpyArray) -> Bad:
     """Returns the kinds of non-finite values in an array."""
     # A sum with a non-finite term is never finite; finite terms may overflow too, so look closely then.
-    if array.dtype.kind != "f" or math.isfinite(np.add.reduce(array, axis=None)):
+    if not has_floats(array) or math.isfinite(np.add.reduce(array, axis=None)):
         return NOTHING
     nans = np.isnan(array)
     if nans.all():
@@ -374,7 +374,7 @@ class NonfiniteSearch:
             return owner is self._block
         if isinstance(owner, TensorOp) and not owner.operands:
             if value not in self._constants:
-                self._constants[value] = not bad_of(owner.evaluate())
+                self._constants[value] = not bad_of(prepared(owner)())
             return self._constants[value]
         return not isinstance(owner, BroadcastOp) or self._is_noted(owner.operands[0])
 
@@ -501,7 +501,7 @@ def _event(
     inherited = sources.inherited
     if inherited & INFINITY and bad & ~inherited & NAN and op.has_trait(Elementwise):
         # Infinities at indices other than the NaNs' are unrelated.
-        nans, floats = np.isnan(result), [operand for operand in operands if operand.dtype.kind == "f"]
+        nans, floats = np.isnan(result), [operand for operand in operands if has_floats(operand)]
         if not any(np.isinf(np.broadcast_to(operand, result.shape))[nans].any() for operand in floats):
             inherited &= ~INFINITY
     contents = (tuple(map(Content.of, operands)), Content.of(result)) if bad & ~inherited else None

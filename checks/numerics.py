@@ -32,6 +32,7 @@ from tensorgrad.checks.certify import certify_plan, check_dispatches
 from tensorgrad.checks.dispatches import PlannedSteps
 from tensorgrad.checks.kernels import check_kernels
 from tensorgrad.checks.races import check_races
+from tensorgrad.checks.tolerance import is_float
 from tensorgrad.checks.widening import widened_module
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.locations import line_of
@@ -418,7 +419,7 @@ def _line(value: SSAValue) -> str:
 
 def _rounded(expected: Expected, roundoff: float) -> Expected:
     """Returns the expected value when values are rounded with a unit roundoff."""
-    if expected.value.dtype.kind != "f":
+    if not is_float(expected.value):
         return replace(expected, slack=np.nan)
     largest = np.abs(expected.value[np.isfinite(expected.value)]).max(initial=0.0)
     return replace(expected, slack=max(expected.slack, tolerance.SEVERAL * roundoff * float(largest)))

@@ -306,6 +306,7 @@ from tensorgrad.runtime.loaded import LoadedFunction as LoadedFunction
 from tensorgrad.runtime.loaded import LoadedTraining as LoadedTraining
 from tensorgrad.tracing.capturing import capture as capture
 from tensorgrad.tracing.dims import dim as dim
+from tensorgrad.tracing.dtypes import bf16 as bf16
 from tensorgrad.tracing.dtypes import bool_ as bool_
 from tensorgrad.tracing.dtypes import f16 as f16
 from tensorgrad.tracing.dtypes import f32 as f32

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tensorgrad.errors import DTypeError, OptionError
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.checks import is_integer
@@ -90,7 +91,8 @@ def check_grads(
 
 
 def _holds_floats(leaf: Any) -> bool:
-    return isinstance(leaf, float) or (isinstance(leaf, Tensor | np.ndarray | np.generic) and leaf.dtype.kind == "f")
+    is_array = isinstance(leaf, Tensor | np.ndarray | np.generic)
+    return isinstance(leaf, float) or (is_array and is_float(leaf.dtype))
 
 
 def _title(argument: str, dot: str, rest: str) -> str:
@@ -276,7 +278,7 @@ def _tolerances(
 ) -> tuple[float, float]:
     if rtol is not None or atol is not None:
         return rtol or 0.0, atol or 0.0
-    if actual.dtype.kind != "f" or expected.dtype.kind != "f":
+    if kind_of(actual.dtype) != "f" or kind_of(expected.dtype) != "f":
         return 0.0, 0.0
     coarser = min(actual.dtype, expected.dtype, key=lambda dtype: dtype.itemsize)
     return TOLERANCES[SHORT.get(coarser, SHORT[NAMES["f64"]])]

@@ -11,6 +11,7 @@ from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES, Attention, Att
 from tensorgrad.dialects.buf import element_of
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import gather, read, scatter
+from tensorgrad.runtime.conversion import kind_of
 
 LOOPS = 4
 """The loops of a score: group, query, key, feature."""
@@ -38,7 +39,7 @@ def run_attention(stage: AttentionOp, arrays: Mapping[SSAValue, Array]) -> None:
         values = read(
             gather(arrays[operand], map_, tuple((0, extent) for extent in extents), what), element_of(operand)
         )
-        values = values.astype(dtype) if values.dtype.kind == "f" else values
+        values = values.astype(dtype) if kind_of(values.dtype) == "f" else values
         operands.append(np.broadcast_to(values, extents).reshape(shape))
     results = [np.empty(shape, dtype) for shape in shapes[count:]]
     for group in range(attention.groups):

@@ -32,6 +32,7 @@ from tensorgrad.interpreters.prepared import PreparedKernel, poison
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import read
 from tensorgrad.interpreters.tiles import PreparedTiles
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.runtime.errors import ExecutionError, InputError
 from tensorgrad.runtime.plan import HOST_DTYPES
 
@@ -467,6 +468,6 @@ def _stored(array: Array, place: Storage, name: str) -> Array:
         raise InputError(f"{name!r} has shape {list(array.shape)}, not {list(place.shape)}")
     kinds = {"b": "b", "f": "f", "i": "iu", "u": "iu"}
     dtype = scalar_dtype(place.element)
-    if array.dtype.kind not in kinds[dtype.kind]:
+    if kind_of(array.dtype) not in kinds[kind_of(dtype)]:
         raise InputError(f"{name!r} has dtype {array.dtype}, not {dtype}")
     return array.astype(place.dtype)

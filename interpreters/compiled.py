@@ -19,7 +19,15 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.locations import line_in
-from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp, int_list, numpy_dtype
+from tensorgrad.dialects.tg.base import (
+    NumpyArray,
+    Tensor,
+    TensorOp,
+    computes_in_bf16,
+    int_list,
+    numpy_dtype,
+    prepared,
+)
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.call import returned as returned_by
 from tensorgrad.dialects.tg.collective import CollectiveOp
@@ -212,7 +220,8 @@ def is_fresh(value: SSAValue) -> bool:
 
 def is_ufunc(op: Operation) -> bool:
     """Returns whether NumPy computes an op by a single ufunc."""
-    return isinstance(op, CompareOp) or isinstance(getattr(op, "function", None), np.ufunc)
+    by_one = isinstance(op, CompareOp) or isinstance(getattr(op, "function", None), np.ufunc)
+    return by_one and isinstance(op, TensorOp) and not computes_in_bf16(op)
 
 
 def _steps(
@@ -226,7 +235,7 @@ def _steps(
     }
     for op in reversed(list(block.ops)):
         if isinstance(op, TensorOp) and not op.operands:
-            constants[op.results[0]] = op.evaluate()
+            constants[op.results[0]] = prepared(op)()
         elif op.results and op.results[0] in repeated:
             continue
         elif isinstance(op, TensorOp | RegionOp):
@@ -313,7 +322,7 @@ def _bodies(op: TensorOp | RegionOp) -> tuple[Block, ...]:
 
 
 def _prepared(op: TensorOp) -> Callable[..., NumpyArray]:
-    return prepare_collective(op) if isinstance(op, CollectiveOp) else op.prepare()
+    return prepare_collective(op) if isinstance(op, CollectiveOp) else prepared(op)
 
 
 def _meaning(op: RegionOp, bodies: Sequence[CompiledBlock]) -> Several:

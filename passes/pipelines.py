@@ -115,24 +115,28 @@ def device_passes(
     from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
     from tensorgrad.passes.tensors.recompute import RecomputePass
+    from tensorgrad.passes.tensors.widen_bf16 import WidenBf16Pass
 
     # Merging siblings extends the live ranges of the operands of all of them.
     rules = tuple(rule for rule in RULES if rule != "siblings") if frugal else ()
-    fusing: list[ModulePass] = [LowerTgToBufPass(target=target), FusePass(target=target, only=rules)]
-    fusing += [] if precision is None else [precision]
+    inlining = [InlineCallsPass(target=target), WidenBf16Pass(target=target)]
+    fusing: list[ModulePass] = [FusePass(target=target, only=rules), *([] if precision is None else [precision])]
     fusing.append(SplitReductionsPass(target=target))
     scheduling: list[ModulePass] = [SchedulePass(target=target, tuned=tuned), *([OrderKernelsPass()] if frugal else [])]
     if target.native:
-        inlining = [InlineCallsPass(target=target), RecomputePass()]
-        return [*inlining, *fusing, *scheduling, *scheduled_passes(target)]
+        lowering = [RecomputePass(), LowerTgToBufPass(target=target)]
+        return [*inlining, *lowering, *fusing, *scheduling, *scheduled_passes(target)]
     from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
     from tensorgrad.passes.buffers.split_kernels import SplitKernelsPass
+    from tensorgrad.passes.buffers.store_bf16_as_f32 import StoreBf16AsF32Pass
     from tensorgrad.passes.tensors.widen_integers import WidenIntegersPass
 
     return [
-        InlineCallsPass(target=target),
+        *inlining,
         WidenIntegersPass(target=target),
         RecomputePass(),
+        LowerTgToBufPass(target=target),
+        StoreBf16AsF32Pass(target=target),
         *fusing,
         SplitKernelsPass(target=target),
         *scheduling,

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.runtime.conversion import converted, kind_of, to_numpy
 from tensorgrad.runtime.counting import RunCount
 from tensorgrad.runtime.errors import ArgumentError, FormulaError, InputError
 from tensorgrad.runtime.formula import Formula
@@ -589,7 +589,7 @@ def _scalar_value(slot: ScalarSlot, formula: Formula | None, numbers: Mapping[st
             raise InputError(f"scalar {slot.name!r}: {error}") from error
     if slot.dtype == "f32" and abs(value) <= LARGEST_F32:
         return np.array(value, np.float32)  # equivalent to what follows, ten times faster
-    if DTYPES[slot.dtype].kind != "f" and value.is_integer():
+    if kind_of(DTYPES[slot.dtype]) != "f" and value.is_integer():
         return _check_array(slot, int(value), f"scalar {slot.name!r}")
     return _check_array(slot, value, f"scalar {slot.name!r}")
 
@@ -629,7 +629,7 @@ def _check_array(slot: Slot, value: Any, where: str) -> np.ndarray:
     if array.shape != slot.shape:
         raise InputError(f"{where} has shape {array.shape}, expected {slot.shape}")
     expected = DTYPES[slot.dtype]
-    if array.dtype.kind not in ACCEPTED_KINDS[expected.kind]:
+    if kind_of(array.dtype) not in ACCEPTED_KINDS[kind_of(expected)]:
         raise InputError(f"{where} is {array.dtype}, which does not convert to {slot.dtype}")
     return converted(array, expected, slot.dtype, where)
 

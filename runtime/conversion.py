@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from tensorgrad.runtime.errors import InputError
+
+BF16 = np.dtype(bfloat16)
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """Returns NumPy's code for the kind of a dtype; NumPy takes bf16 for no kind of number, here it is a float."""
+    return "f" if dtype == BF16 else dtype.kind
 
 
 def to_numpy(value: Any, what: str) -> np.ndarray:
@@ -63,11 +71,11 @@ def converted(array: np.ndarray, dtype: np.dtype[Any], name: str, what: str) -> 
     """
     if array.dtype == dtype:
         return array
-    if dtype.kind in "iu" and array.dtype.kind in "iuf":
+    if dtype.kind in "iu" and kind_of(array.dtype) in "iuf":
         _check_integers(array, dtype, name, what)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # ml_dtypes warns of NaN
         result = array.astype(dtype)
-    if dtype.kind == "f" and not np.can_cast(array.dtype, dtype) and np.any(np.isinf(result) & np.isfinite(array)):
+    if kind_of(dtype) == "f" and not np.can_cast(array.dtype, dtype) and np.any(np.isinf(result) & np.isfinite(array)):
         raise InputError(f"{what} has values too large for {name}")
     return result
 
@@ -75,7 +83,7 @@ def converted(array: np.ndarray, dtype: np.dtype[Any], name: str, what: str) -> 
 def _check_integers(array: np.ndarray, dtype: np.dtype[Any], name: str, what: str) -> None:
     if np.can_cast(array.dtype, dtype) or not array.size:
         return
-    if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+    if kind_of(array.dtype) == "f" and not np.all(np.isfinite(array)):
         raise InputError(f"{what} has values that are not finite, for {name}")
     limits, least, most = np.iinfo(dtype), int(array.min()), int(array.max())
     if least < limits.min or most > limits.max:

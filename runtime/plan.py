@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.schema import BESIDE, Name, Positive, Rule, Whole, one_of, tagged
@@ -19,6 +20,7 @@ WORD = 4
 """Device offsets and sizes are multiples of four bytes."""
 
 HOST_DTYPES = {
+    "bf16": bfloat16,
     "f32": np.float32,
     "f16": np.float16,
     "f64": np.float64,
@@ -34,7 +36,7 @@ HOST_DTYPES = {
 }
 """The numpy dtype of each tensorgrad dtype on the host."""
 
-WIDENED = {"bool": "u32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
+WIDENED = {"bool": "u32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32", "bf16": "f32"}
 """The dtypes that shaders can't store, and the word type that stores each. Native code stores bools as words too."""
 
 
@@ -172,7 +174,10 @@ class TensorSlot:
     def decode(self, raw: np.ndarray) -> np.ndarray:
         """Decodes the device bytes `raw` to the tensor in its host dtype."""
         array = self.view(raw)
-        return array.astype(HOST_DTYPES[self.dtype]) if self.is_converted else array
+        if not self.is_converted:
+            return array
+        with np.errstate(invalid="ignore"):  # ml_dtypes warns of NaN
+            return array.astype(HOST_DTYPES[self.dtype])
 
     def copied(self, view: np.ndarray) -> np.ndarray:
         """Returns a copy of a `view`, in the tensor's host dtype."""

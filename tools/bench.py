@@ -12,6 +12,7 @@ from rich.console import Console
 from tensorgrad.driver.device import load_program
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.backend import DTYPES, ScalarInputs
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.executable import ProgramExecutable
@@ -169,7 +170,7 @@ def drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarray
     values: dict[str, np.ndarray] = {}
     for name, slot in slots.items():
         dtype = DTYPES[slot.dtype]
-        drawn = scale * generator.normal(size=slot.shape) if dtype.kind == "f" else np.zeros(slot.shape)
+        drawn = scale * generator.normal(size=slot.shape) if kind_of(dtype) == "f" else np.zeros(slot.shape)
         values[name] = drawn.astype(dtype)
     return values
 
@@ -178,7 +179,7 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
     """Returns the settings of the host at each step: those of the saved program, or those of a first step."""
     slots = program.slots(ProgramRole.SCALAR)
     settings: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
-    settings |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
+    settings |= {name: 1.0 for name, slot in slots.items() if kind_of(DTYPES[slot.dtype]) != "f"}
     if host is not None:
         settings |= {**host.settings, "step": host.step_count + 1.0}
     return {name: settings.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from tensorgrad.driver.handles.load import load
 from tensorgrad.errors import InputError
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.runtime.loaded import LoadedFunction
 from tensorgrad.tools.arrays import array_type, check_saved, in_folder, input_fault, named_array
 from tensorgrad.tools.printing import print_json
@@ -78,5 +79,6 @@ class ProgramRun:
 
 def _shown(value: np.ndarray) -> str:
     flat = value.reshape(-1)
-    shown = ", ".join(f"{element:.6g}" if value.dtype.kind == "f" else str(element) for element in flat[:MOST_SHOWN])
+    form = "{:.6g}" if kind_of(value.dtype) == "f" else "{}"
+    shown = ", ".join(form.format(element) for element in flat[:MOST_SHOWN])
     return shown + (", …" if flat.size > MOST_SHOWN else "")

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import numpy as np
+from ml_dtypes import bfloat16
 from xdsl.dialects.builtin import (
+    BFloat16Type,
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -20,6 +22,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     TensorType,
+    bf16,
     f16,
     f32,
     f64,
@@ -30,11 +33,11 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.interfaces import HasFolderInterface
-from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, OpResult, SSAValue
 from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import ConstantLike
+from xdsl.traits import ConstantLike, OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 Tensor: TypeAlias = TensorType[Attribute]
@@ -44,6 +47,7 @@ NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 ui8, ui16, ui32, ui64 = (IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64))
 
 NUMPY_DTYPES: dict[Attribute, np.dtype[Any]] = {
+    bf16: np.dtype(bfloat16),
     f16: np.dtype(np.float16),
     f32: np.dtype(np.float32),
     f64: np.dtype(np.float64),
@@ -119,7 +123,12 @@ FOLD_LIMIT = 16
 
 def is_float(element: Attribute) -> bool:
     """Returns whether `element` is one of the floating-point element types."""
-    return isinstance(element, Float16Type | Float32Type | Float64Type)
+    return isinstance(element, BFloat16Type | Float16Type | Float32Type | Float64Type)
+
+
+def has_floats(array: NumpyArray) -> bool:
+    """Returns whether an array of an element type has floats; NumPy has no kind for bf16."""
+    return is_float(ELEMENT_TYPES[array.dtype])
 
 
 def is_integer(element: Attribute) -> bool:
@@ -310,13 +319,15 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
         if not small and not self._is_exact_and_no_larger(values):
             return None
         with np.errstate(all="ignore"):
-            return (dense(np.ascontiguousarray(self.evaluate(*values)).reshape(self.shape)),)
+            return (dense(np.ascontiguousarray(prepared(self)(*values)).reshape(self.shape)),)
 
     def _is_exact_and_no_larger(self, values: Sequence[NumpyArray]) -> bool:
         """Returns whether all elements are integers, and the result takes no more bytes than the operands store."""
         dtypes = [numpy_dtype(self.type), *(value.dtype for value in values)]
         stored = sum(value.itemsize if is_splat(value) else value.nbytes for value in values)
-        return not any(dtype.kind == "f" for dtype in dtypes) and size_of(self.shape) * dtypes[0].itemsize <= stored
+        if any(is_float(ELEMENT_TYPES[dtype]) for dtype in dtypes):
+            return False
+        return size_of(self.shape) * dtypes[0].itemsize <= stored
 
     def simplified(self) -> SSAValue | None:
         """Returns an existing value that equals the result by an algebraic identity, or `None`."""
@@ -389,6 +400,45 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
     def optional_properties(cls) -> frozenset[str]:
         """Returns the properties that may be absent."""
         return frozenset()
+
+
+class Moves(OpTrait):
+    """Each element of the result has the bits of an element of an operand, or is one fixed value."""
+
+
+def computes_in_bf16(op: TensorOp) -> bool:
+    """Returns whether an op would compute with bf16, rather than move it: such ops compute in f32, and round once."""
+    touches = any(cast(Tensor, value.type).get_element_type() == bf16 for value in (*op.operands, *op.results))
+    return touches and not op.has_trait(Moves)
+
+
+def in_f32(op: OpT, operands: Sequence[SSAValue]) -> OpT:
+    """Returns a new op that computes in f32 what an op computes in bf16.
+
+    Args:
+        op: An op on bf16.
+        operands: Its operands, with f32 in place of bf16.
+    """
+    properties = {name: f32 if value == bf16 else value for name, value in op.properties.items()}
+    result = type(op).infer([cast(Tensor, operand.type) for operand in operands], properties)
+    return type(op).create(operands=operands, result_types=[result], properties=properties, location=op.location)
+
+
+def prepared(op: TensorOp) -> Evaluate:
+    """Returns an op's semantics for NumPy arrays of any element types; the function no longer accesses the op."""
+    if not computes_in_bf16(op):
+        return op.prepare()
+    types = [cast(Tensor, operand.type) for operand in op.operands]
+    wide = Block(
+        arg_types=[tensor(kind.get_shape(), f32) if kind.get_element_type() == bf16 else kind for kind in types]
+    )
+    evaluate, dtype, half = in_f32(op, wide.args).prepare(), numpy_dtype(op.type), numpy_dtype(bf16)
+
+    def rounding(*operands: NumpyArray) -> NumpyArray:
+        full = [operand.astype(np.float32) if operand.dtype == half else operand for operand in operands]
+        return np.asarray(evaluate(*full)).astype(dtype, copy=False)
+
+    return rounding
 
 
 def constant_value(value: SSAValue) -> NumpyArray | None:

@@ -19,6 +19,7 @@ from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
     Evaluate,
+    Moves,
     NumpyArray,
     Properties,
     Tensor,
@@ -162,7 +163,7 @@ class AllGatherOp(CollectiveOp):
     """
 
     name = "tg.all_gather"
-    traits = traits_def(Pure(), NeverOverflows())
+    traits = traits_def(Pure(), NeverOverflows(), Moves())
     axis = prop_def()
     PROPERTIES: ClassVar = ("axis", "size")
 
@@ -186,7 +187,7 @@ class CollectiveBroadcastOp(CollectiveOp):
     """
 
     name = "tg.collective_broadcast"
-    traits = traits_def(Pure(), NeverOverflows())
+    traits = traits_def(Pure(), NeverOverflows(), Moves())
     root = prop_def()
     PROPERTIES: ClassVar = ("root", "size")
 

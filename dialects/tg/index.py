@@ -10,7 +10,9 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    ELEMENT_TYPES,
     BinaryEvaluate,
+    Moves,
     NumpyArray,
     Properties,
     Tensor,
@@ -44,7 +46,7 @@ def _require_indices(indices: Tensor, extent: int) -> None:
 
 
 def _fill(dtype: np.dtype[Any]) -> float | int:
-    return np.nan if dtype.kind == "f" else 0
+    return np.nan if is_float(ELEMENT_TYPES[dtype]) else 0
 
 
 @irdl_op_definition
@@ -62,7 +64,7 @@ class TakeOp(TensorOp):
     indices = operand_def()
     axis = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), NeverOverflows())
+    traits = traits_def(Pure(), NeverOverflows(), Moves())
     PROPERTIES: ClassVar = ("axis",)
 
     @classmethod
@@ -157,7 +159,7 @@ class TakeAlongAxisOp(TensorOp):
     indices = operand_def()
     axis = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), NeverOverflows())
+    traits = traits_def(Pure(), NeverOverflows(), Moves())
     PROPERTIES: ClassVar = ("axis",)
 
     @classmethod

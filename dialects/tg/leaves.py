@@ -13,6 +13,7 @@ from xdsl.traits import ConstantLike, Pure
 
 from tensorgrad.dialects.tg.base import (
     Evaluate,
+    Moves,
     Properties,
     Tensor,
     TensorOp,
@@ -39,7 +40,7 @@ class ConstantOp(TensorOp):
     name = "tg.constant"
     value = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), ConstantLike(), Leaf())
+    traits = traits_def(Pure(), ConstantLike(), Leaf(), Moves())
     PROPERTIES: ClassVar = ("value",)
 
     @classmethod

@@ -13,6 +13,7 @@ from xdsl.traits import Pure
 from tensorgrad.dialects.tg.base import (
     BinaryEvaluate,
     Evaluate,
+    Moves,
     NumpyArray,
     Properties,
     Tensor,
@@ -238,7 +239,7 @@ class PadOp(TensorOp):
     high = prop_def()
     interior = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), NeverOverflows(), KeepsNan(1))  # the result need not contain `value`
+    traits = traits_def(Pure(), NeverOverflows(), Moves(), KeepsNan(1))  # the result need not contain `value`
     PROPERTIES: ClassVar = ("low", "high", "interior")
 
     @classmethod
@@ -288,7 +289,7 @@ class ConcatOp(TensorOp):
     parts = var_operand_def()
     axis = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), NeverOverflows(), KeepsNan())
+    traits = traits_def(Pure(), NeverOverflows(), Moves(), KeepsNan())
     PROPERTIES: ClassVar = ("axis",)
 
     @classmethod
@@ -338,7 +339,7 @@ class PackOp(TensorOp):
     offsets = prop_def()
     size = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), NeverOverflows(), KeepsNan())
+    traits = traits_def(Pure(), NeverOverflows(), Moves(), KeepsNan())
     PROPERTIES: ClassVar = ("offsets", "size")
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from xdsl.traits import OpTrait
 
-from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.base import Moves, TensorOp
 
 
 class Elementwise(OpTrait):
@@ -24,7 +24,7 @@ class Leaf(OpTrait):
     """The op has no operands and costs nothing: each kernel that reads it computes the elements that it needs."""
 
 
-class View(OpTrait):
+class View(Moves):
     """Each element of the result is an element of the only operand, at an index computed from its own.
 
     Kernels read through views, which cost no pass over memory.

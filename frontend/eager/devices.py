@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region
 
-from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, ints
+from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, ints, prepared
 from tensorgrad.dialects.tg.call import returned
 from tensorgrad.dialects.tg.elementwise.arithmetic import AddOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
@@ -284,7 +284,7 @@ class NumpyDevice(EagerDevice):
 def _by_numpy(template: Template) -> Callable[..., Sequence[Any]]:
     """Returns a function that computes a template on arrays."""
     if template.op is not None:
-        evaluate = template.op.prepare()
+        evaluate = prepared(template.op)
         return lambda *arrays: (evaluate(*arrays),)
     executor = TensorExecutor(_module_of(template))
     return lambda *arrays: executor.call(arrays)

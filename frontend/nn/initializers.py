@@ -16,6 +16,7 @@ import numpy as np
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops import drawing, random
 from tensorgrad.ops.shape import array
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.tracing.dtypes import DType
 
 Initializer: TypeAlias = "Callable[[random.Key, tuple[int, ...], DType], np.ndarray[Any, Any]]"
@@ -201,7 +202,7 @@ class from_array:
 
     def __post_init__(self) -> None:
         values = np.array(self.values)
-        if values.dtype.kind not in "fiu":
+        if kind_of(values.dtype) not in "fiu":
             raise OptionError(f"from_array: takes numbers, not {values.dtype}")
         object.__setattr__(self, "values", values)
 

@@ -13,7 +13,7 @@ import numpy as np
 from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
 from tensorgrad.nn.initializers import Initializer, constant
 from tensorgrad.ops import random
-from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.runtime.conversion import converted, kind_of, to_numpy
 from tensorgrad.tracing.declared import Declared
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, is_float, spec
 from tensorgrad.tracing.tensor import Traced
@@ -145,7 +145,7 @@ def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") 
         buffer i32[]
     """
     abstract = spec(shape, dtype)
-    if abstract.dtype.kind not in "fiu":
+    if kind_of(abstract.dtype) not in "fiu":
         raise DTypeError(f"a buffer holds numbers, not {SHORT[abstract.dtype]}")
     return Buffer(abstract.shape, abstract.dtype, as_initializer(init, abstract.shape))
 
@@ -164,7 +164,7 @@ def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
         values = np.array(to_numpy(init, "param: init"))
     except InputError as error:
         raise OptionError(str(error)) from None
-    if values.dtype.kind not in "fiu":
+    if kind_of(values.dtype) not in "fiu":
         raise OptionError(f"param: init must be an initializer, a number or an array of numbers, got {init!r}")
     if values.shape != shape:
         raise OptionError(f"param: init has shape {values.shape}, the parameter {shape}")

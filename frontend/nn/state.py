@@ -10,7 +10,7 @@ import numpy as np
 from tensorgrad.errors import DTypeError, ParameterError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient
 from tensorgrad.ops.promotion import as_tensor
-from tensorgrad.tracing.dtypes import SHORT
+from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Traced
 from tensorgrad.tracing.tracer import check_usable, current_trace, value_in
@@ -75,7 +75,7 @@ class State(Traced):
                 filled = np.full(self.shape, np.asarray(number), self.dtype)
             except (OverflowError, ValueError):
                 raise DTypeError(f"{where} is {SHORT[self.dtype]}, which {number!r} does not fit") from None
-        if self.dtype.kind != "f" and np.any(filled != number):
+        if not is_float(self.dtype) and np.any(filled != number):
             raise DTypeError(f"{where} is {SHORT[self.dtype]}, which {number!r} does not fit")
         return Array(filled)
 

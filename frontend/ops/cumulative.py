@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
+from ml_dtypes import finfo
 
 from tensorgrad.errors import ShapeError
 from tensorgrad.ops.elementwise.arithmetic import abs as magnitude
@@ -311,7 +312,7 @@ def _products_cotangent(residuals: tuple[Tensor, Tensor], cotangent: Tensor) -> 
     behind = concat([rows[..., 1:], edge], -1)
     slopes = before * flip(_recurrence(flip(behind, -1), flip(cotangent, -1))[1], -1)
     sums = flip(_folds(flip(cotangent * products, -1), 0, _sums, operator.add, 0), -1)
-    is_normal = logical_and(isfinite(products), magnitude(products) >= float(np.finfo(rows.dtype).tiny))
+    is_normal = logical_and(isfinite(products), magnitude(products) >= float(finfo(rows.dtype).tiny))
     is_divided = equal(total(where(is_normal, 0, 1), -1, keepdims=True), 0)
     return (where(is_divided, sums / where(is_divided, rows, 1), slopes),)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import integer
@@ -381,7 +382,7 @@ def _bernoulli_losses_kept(p: Tensor, t: Tensor) -> tuple[Tensor, tuple[Tensor, 
 def _bernoulli_losses_cotangent(residuals: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor, Tensor]:
     p, t = residuals
     yes, no = _held_logarithms(p)
-    least = max(1e-12, float(np.finfo(p.dtype).tiny))
+    least = max(1e-12, float(finfo(p.dtype).tiny))
     slope = divide(subtract(p, t), maximum(multiply(p, subtract(1.0, p)), least))
     return multiply(cotangent, slope), multiply(cotangent, subtract(no, yes))
 

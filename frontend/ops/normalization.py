@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+from ml_dtypes import finfo
 
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import add, divide, maximum, multiply, power, square, subtract
@@ -93,7 +93,7 @@ def rms_norm(
     """
     tensor = as_float(x)
     axes = _last_axes("rms_norm", tensor, normalized_shape)
-    added = float(np.finfo(tensor.dtype).eps) if eps is None else eps
+    added = float(finfo(tensor.dtype).eps) if eps is None else eps
     return _affine(multiply(tensor, rsqrt(add(mean(square(tensor), axes, keepdims=True), added))), weight, None)
 
 

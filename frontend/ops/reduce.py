@@ -19,7 +19,7 @@ from tensorgrad.ops.elementwise.functions import exp, isfinite, log, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
-from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float, promote
+from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float, is_half, promote
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
@@ -45,9 +45,9 @@ def in_full(function: Statistic) -> Statistic:
     @functools.wraps(function)
     def wide(x: Any, *args: Any, **kwargs: Any) -> Tensor:
         tensor = as_tensor(x)
-        if tensor.dtype != NAMES["f16"]:
+        if not is_half(tensor.dtype):
             return function(tensor, *args, **kwargs)
-        return cast(function(cast(tensor, NAMES["f32"]), *args, **kwargs), NAMES["f16"])
+        return cast(function(cast(tensor, NAMES["f32"]), *args, **kwargs), tensor.dtype)
 
     return typing.cast("Statistic", wide)
 

@@ -44,7 +44,7 @@ from tensorgrad.ops.shape import (
     take_rows,
 )
 from tensorgrad.ops.sort import argsort
-from tensorgrad.tracing.dtypes import NAMES, DType, is_float
+from tensorgrad.tracing.dtypes import NAMES, DType, is_float, is_half
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
@@ -282,7 +282,7 @@ def _segment_count(what: str, numbers: Tensor, num_segments: int | None) -> int:
 
 def _wide(dtype: DType, reduce: str) -> DType:
     """Returns the dtype in which elements are combined: a narrow mean needs a wider sum and count."""
-    if dtype == NAMES["f16"]:
+    if is_half(dtype):
         return NAMES["f32"]
     if reduce == "mean" and dtype.itemsize < 4:
         return NAMES["i32" if dtype.kind == "i" else "u32"]

@@ -30,7 +30,7 @@ from tensorgrad.ops.reduce import matmul, max, mean, min, sum
 from tensorgrad.ops.searching import searchsorted
 from tensorgrad.ops.shape import arange, as_indices, expand_dims, full_like, normalized_axes, reshape, transpose, zeros
 from tensorgrad.ops.sort import sort
-from tensorgrad.tracing.dtypes import NAMES, SHORT
+from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
@@ -157,7 +157,7 @@ def nanmean(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> 
 
 
 def _without_nan(x: Tensor) -> Tensor:
-    return where(isnan(x), 0, x) if x.dtype.kind == "f" else x
+    return where(isnan(x), 0, x) if is_float(x.dtype) else x
 
 
 def cov(x: TensorLike, correction: int = 1) -> Tensor:

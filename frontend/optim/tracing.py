@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr, f16, f32
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr, f32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Region
 
+from tensorgrad.dialects.short_floats import SHORT_FLOATS
 from tensorgrad.dialects.signature import Role, Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, tensor
 from tensorgrad.errors import OptionError
@@ -78,7 +79,7 @@ def _versions(stage: ChainStage, parameters: Mapping[str, Spec]) -> list[tuple[U
 def _computed(parameter: Spec) -> Attribute:
     """Returns the element type of state and arithmetic: half floats are updated in f32."""
     element = ELEMENT_TYPES[parameter.dtype]
-    return f32 if element == f16 else element
+    return f32 if element in SHORT_FLOATS.values() else element
 
 
 def _traced(stage: ChainStage, shape: tuple[int, ...], element: Attribute, table: Mapping[str, str | float]) -> FuncOp:

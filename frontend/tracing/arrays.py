@@ -9,6 +9,7 @@ import numpy as np
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.runtime.backend import ArraySlot
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.tracing.dtypes import SHORT, Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
@@ -31,7 +32,7 @@ def as_numpy(name: str, value: Any) -> np.ndarray:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} is not an array: {error}") from None
-    if array.dtype.kind not in "fiub":
+    if kind_of(array.dtype) not in "fiub":
         raise InputError(f"{name} is not an array of numbers, but of {array.dtype}")
     return array
 

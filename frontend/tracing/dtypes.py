@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from tensorgrad.errors import DTypeError, ShapeError
+from tensorgrad.runtime.conversion import kind_of
 
 DType: TypeAlias = np.dtype[Any]
 
 NAMES: dict[str, DType] = {
+    "bf16": np.dtype(bfloat16),
     "f16": np.dtype(np.float16),
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
@@ -31,10 +34,9 @@ NAMES: dict[str, DType] = {
 
 SHORT: dict[DType, str] = {dtype: name for name, dtype in NAMES.items()}
 
-f16, f32, f64, bool_ = (NAMES[name] for name in ("f16", "f32", "f64", "bool"))
+bf16, f16, f32, f64, bool_ = (NAMES[name] for name in ("bf16", "f16", "f32", "f64", "bool"))
 i8, u8, i16, u16, i32, u32, i64, u64 = (NAMES[f"{kind}{bits}"] for bits in (8, 16, 32, 64) for kind in "iu")
 
-_FLOATS = ("f16", "f32", "f64")
 
 COUNTS_BYTES = re.compile("[iuf][0-9]+")
 """NumPy's dtype codes that look like the short names."""
@@ -65,14 +67,19 @@ def as_dtype(dtype: object) -> DType:
 
 def is_float(dtype: DType) -> bool:
     """Returns whether a dtype is a floating-point one."""
-    return dtype.kind == "f"
+    return kind_of(dtype) == "f"
+
+
+def is_half(dtype: DType) -> bool:
+    """Returns whether a dtype is a float of 16 bits, of which sums and products of many elements are taken in f32."""
+    return is_float(dtype) and dtype.itemsize == 2
 
 
 def promote(x: DType, y: DType) -> DType:
     """Returns the result dtype of a binary op, by NumPy's kinds: bool promotes to integers, and integers to floats.
 
     Two integers promote to the narrowest dtype that holds both, as in the Array API standard; next to a float the width
-    of an integer is irrelevant, as in PyTorch and JAX.
+    of an integer is irrelevant, as in PyTorch and JAX. bf16 and f16, neither of which holds the other, promote to f32.
 
     Raises:
         DTypeError: u64 and a signed integer have no common type.
@@ -82,7 +89,7 @@ def promote(x: DType, y: DType) -> DType:
     if x == NAMES["bool"]:
         return y
     if is_float(x) and is_float(y):
-        return NAMES[max(SHORT[x], SHORT[y], key=_FLOATS.index)]
+        return max(x, y, NAMES["f32"] if x.itemsize == y.itemsize else x, key=lambda dtype: dtype.itemsize)
     if is_float(x) and y.kind in "iu":
         return x
     if is_float(y) and x.kind in "iu":

@@ -17,10 +17,10 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.signature import Role, Slot, slots_attribute
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, tensor
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, prepared, tensor
 from tensorgrad.dialects.tg.base import Tensor as TensorType
 from tensorgrad.errors import DTypeError, GradientError, InputError, OptionError, ShapeError, TraceError
-from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.runtime.conversion import converted, kind_of, to_numpy
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.declared import Declared
 from tensorgrad.tracing.dtypes import SHORT, DType, Spec, spec
@@ -130,7 +130,7 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
             target = target or _DEFAULTS.get(array.dtype.kind)
         if isinstance(value, int) and array.dtype.kind == "O":
             raise InputError(f"{value} is outside of {'every dtype' if target is None else SHORT[target]}")
-        if target is None or array.dtype.kind not in "fiub":
+        if target is None or kind_of(array.dtype) not in "fiub":
             raise DTypeError(f"cannot use {what} of dtype {array.dtype} as a tensor{odd_part(value)}")
         result = converted(array, target, SHORT[target], what)
     except InputError as error:
@@ -240,7 +240,7 @@ def _evaluate(kind: type[TensorOp], operands: Sequence[Array], properties: dict[
     result = kind.infer([cast(TensorType, argument.type) for argument in block.args], properties)
     op = kind.create(operands=block.args, result_types=[result], properties=properties)
     with np.errstate(all="ignore"):
-        return Array(np.asarray(op.evaluate(*arrays)).reshape(result.get_shape()))
+        return Array(np.asarray(prepared(op)(*arrays)).reshape(result.get_shape()))
 
 
 def leaf_type(leaf: object) -> TensorType:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorgrad.errors import InputError
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.tracing import trees
 from tensorgrad.train.run import Record
 
@@ -54,7 +55,7 @@ def _mean(values: Sequence[Any]) -> Any:
     if len(values) == 1:
         return values[0]
     mean = np.mean(np.asarray(values, np.float64))
-    return mean.astype(values[-1].dtype) if values[-1].dtype.kind == "f" else mean
+    return mean.astype(values[-1].dtype) if kind_of(values[-1].dtype) == "f" else mean
 
 
 def record(done: Done) -> Record:

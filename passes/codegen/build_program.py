@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     VectorType,
+    bf16,
     f16,
     f32,
     f64,
@@ -198,7 +199,7 @@ class _Builder:
                 f"{slot.role} {slot.name!r} is {op.result.type}: devices have no such element type"
             )
         name = slot.name if slot.role != Role.GRADIENT else f"gradient/{slot.name}"
-        stored = WIDENED.get(dtype) if element == i32 else None
+        stored = WIDENED.get(dtype) if element in (i32, f32) else None
         self.tensors.append(TensorSlot(name, role, shape_of(op.result), dtype, index, op.start, slot.formula, stored))
 
     def _fill(self, data: bytearray, op: ViewOp, slot: Slot) -> None:
@@ -300,6 +301,7 @@ class _Builder:
 
 
 DTYPES: dict[Attribute, str] = {
+    bf16: "bf16",
     f32: "f32",
     f16: "f16",
     f64: "f64",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f16, f32, f64
+from xdsl.dialects.builtin import ModuleOp, f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.short_floats import SHORT_FLOATS
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
@@ -95,4 +96,4 @@ class AccumulateGradientsPass(LevelPass):
 
 def _summed(gradient: SSAValue) -> Attribute:
     """Returns the element type in which a gradient is accumulated."""
-    return f32 if element_of(gradient) == f16 else element_of(gradient)
+    return f32 if element_of(gradient) in SHORT_FLOATS.values() else element_of(gradient)

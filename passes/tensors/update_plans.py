@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
+from tensorgrad.dialects.short_floats import SHORT_FLOATS
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -35,7 +36,7 @@ class Pair:
     @property
     def computed(self) -> Attribute:
         """The element type of state and arithmetic: half floats are updated in f32."""
-        return f32 if self.stored == f16 else self.stored
+        return f32 if self.stored in SHORT_FLOATS.values() else self.stored
 
     def member(self, alike: Hashable) -> Member[Pair]:
         """Returns the parameter's size and alignment in a row, with the group of those that are updated alike."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.runtime.errors import GroupError, InputError
 from tensorgrad.runtime.group.background import Background, Task
 from tensorgrad.runtime.group.reductions import COMBINED_BY, DTYPE_NAMES, REDUCTIONS_OF, Array, reduce_in_rank_order
@@ -87,8 +88,8 @@ def parts_of(count: int, size: int) -> list[int]:
 class Group(abc.ABC):
     """Ranks that compute together: all call the same operations, in the same order, on arrays of the same sizes.
 
-    Arrays are contiguous, of f16, f32, f64, i32, u32 or bool. When a call returns, this rank's arrays can be reused.
-    Sums are taken in rank order. A group can't be used after a call has failed.
+    Arrays are contiguous, of bf16, f16, f32, f64, i32, u32 or bool. When a call returns, this rank's arrays can be
+    reused. Sums are taken in rank order. A group can't be used after a call has failed.
 
     Args:
         rank: The index of this process or thread, from 0.
@@ -359,8 +360,8 @@ class Group(abc.ABC):
         if reduction not in COMBINED_BY:
             raise InputError(f"{what}: reduction must be one of {', '.join(COMBINED_BY)}, not {reduction!r}")
         _check_arrays(array, out, count, what)
-        if reduction not in REDUCTIONS_OF[array.dtype.kind]:
-            has = ", ".join(REDUCTIONS_OF[array.dtype.kind])
+        if reduction not in REDUCTIONS_OF[kind_of(array.dtype)]:
+            has = ", ".join(REDUCTIONS_OF[kind_of(array.dtype)])
             raise InputError(f"{what}: there is no {reduction} of {DTYPE_NAMES[array.dtype]}; there are {has}")
 
     def _check_count(self, count: int, what: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.runtime.plan import HOST_DTYPES
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,7 +35,7 @@ _BLOCK = 1 << 15
 def reduce_in_rank_order(parts: Array, reduction: str, out: Array) -> None:
     """Reduces the ranks' arrays in order: `((part 0 + part 1) + part 2) + …`, for a mean times 1/ranks.
 
-    f16 is accumulated in f32 and rounded once. Integers wrap around.
+    Floats of 16 bits are accumulated in f32 and rounded once. Integers wrap around.
 
     Args:
         parts: One row per rank; of shape (ranks, elements).
@@ -47,7 +48,7 @@ def reduce_in_rank_order(parts: Array, reduction: str, out: Array) -> None:
 
 
 def _reduce_block(parts: Array, reduction: str, out: Array) -> None:
-    is_half = out.dtype == np.float16
+    is_half = kind_of(out.dtype) == "f" and out.dtype.itemsize == 2
     total = np.empty(out.size, np.float32) if is_half else out
     with np.errstate(all="ignore"):
         # The first two are combined in one pass, which is all that two ranks need.
@@ -60,4 +61,4 @@ def _reduce_block(parts: Array, reduction: str, out: Array) -> None:
         if reduction == "mean":
             np.multiply(total, total.dtype.type(1 / len(parts)), out=total)
         if is_half:
-            np.copyto(out, total, casting="same_kind")
+            np.copyto(out, total, casting="unsafe")  # NumPy has no kind for bf16

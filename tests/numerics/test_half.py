@@ -1,8 +1,9 @@
-"""The float cases in f16 on the device: each element's error is little more than that of rounding the result."""
+"""The float cases in f16 and bf16: each element's error is little more than that of rounding the result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from case import Case
 from case_programs import on_device
 from cases import CASES, by_turns, spread
-from harness import BUFFER_PASSES, NumpyArray, apply, levels, reference, specs, traced
+from harness import BUFFER_PASSES, NumpyArray, apply, as_native_code, levels, reference, specs, traced
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
@@ -18,7 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.tg.base import numpy_dtype
+from tensorgrad.dialects.tg.base import has_floats, numpy_dtype
 from tensorgrad.errors import DTypeError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.schedule import SchedulePass
@@ -28,9 +29,18 @@ from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tracer import trace
 
-HALF = np.dtype(np.float16)
-EPSILON = 2.0**-11
-SMALLEST = 2.0**-24
+
+@dataclass(frozen=True)
+class Half:
+    """A float of 16 bits: its dtype, the error of rounding to it, and its smallest number."""
+
+    dtype: np.dtype[Any]
+    epsilon: float
+    smallest: float
+
+
+F16, BF16 = Half(NAMES["f16"], 2.0**-11, 2.0**-24), Half(NAMES["bf16"], 2.0**-8, 2.0**-133)
+HALF_DTYPES = pytest.mark.parametrize("half", [F16, BF16], ids=["f16", "bf16"])
 
 ROUNDINGS = 2.0
 """An op rounds its result once; a case of several ops may add a little."""
@@ -40,14 +50,24 @@ COMPOSED: dict[str, float] = {
     "dot_general-einsum_4_ij,kl->kj": 3.0,
     "prod-cumprod_of_blocks_of_blocks": 3.0,
     "take-resize_cubic_30_by_0.9": 3.0,
+    "windows-resize_cubic_7_by_0.5": 3.0,
+    "windows-resize_linear_5_by_1.3": 3.0,
+    "expm1-selu_twice": 3.0,
+    "expm1-selu_line": 3.0,
+    "sum-cumsum_of_blocks": 3.0,
+    "sum-cumsum_of_blocks_of_blocks": 3.0,
+    "floor-mid_graph": 1 / BF16.epsilon,
+    "trunc-mid_graph": 1 / BF16.epsilon,
 }
-"""The cases of several ops that round in between, by id, with how many roundings they are off by at most."""
+"""The cases of several ops that round in between, by id, with how many roundings they are off by at most: up to 1 where
+what is rounded reaches an integer.
+"""
 
 
-def halved(case: Case) -> list[NumpyArray]:
-    """Returns a case's inputs with f32 converted to f16."""
-    with np.errstate(over="ignore"):
-        return [x.astype(HALF) if x.dtype == np.float32 else x for x in case.inputs]
+def halved(case: Case, half: Half) -> list[NumpyArray]:
+    """Returns a case's inputs with f32 converted to 16 bits."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [x.astype(half.dtype) if x.dtype == np.float32 else x for x in case.inputs]
 
 
 NOT_HALF = frozenset(
@@ -76,33 +96,36 @@ def has_single(case: Case) -> bool:
 def stays_half(case: Case) -> bool:
     """Returns whether a case has only f16 float results for f16 inputs."""
     try:
-        module = trace(case.function, *specs(halved(case)))
+        module = trace(case.function, *specs(halved(case, F16)))
     except DTypeError:  # what reads the bits of 32 takes no f16
         return False
     kinds = {numpy_dtype(value.type) for op in module.walk() for value in op.results}
     returned = numpy_dtype(find_function(module, None).function_type.outputs.data[0])
-    return np.dtype(np.float64) not in kinds and (returned.kind != "f" or returned == HALF)
+    return np.dtype(np.float64) not in kinds and (returned.kind != "f" or returned == F16.dtype)
 
 
 HALVES = [case for case in CASES if has_single(case) and case.id not in NOT_HALF]
+IN_BF16 = [case for case in HALVES if case.id != "cast-f32_f16"]
 
 
-def run(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> NumpyArray:
+def run(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray], half: Half) -> NumpyArray:
     """Returns the first result on the device, or by numpy on planned buffers if the device lacks f16."""
-    if device.target.f16:
+    if half == BF16 or device.target.f16:
         return on_device(device, module, inputs)[0]
     return list(levels(module, inputs))[-1][1][0]
 
 
-def assert_close(actual: NumpyArray, expected: NumpyArray, roundings: float) -> None:
-    """Compares f16 with f64, in f16 roundings of the element, and of the largest element if sums cancel."""
-    with np.errstate(over="ignore"):
-        rounded = expected.astype(HALF)
+def assert_close(actual: NumpyArray, expected: NumpyArray, roundings: float, half: Half) -> None:
+    """Compares 16 bits with f64, in roundings of the element, and of the largest element if sums cancel."""
+    assert actual.dtype == half.dtype
+    actual = actual.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = expected.astype(half.dtype).astype(np.float64)
     finite = np.isfinite(rounded)
     np.testing.assert_array_equal(actual[~finite], rounded[~finite])
     scale = min(float(np.abs(rounded[finite]).max(initial=0.0)), 1.0)
-    allowed = roundings * (EPSILON * np.maximum(np.abs(expected[finite]), scale) + SMALLEST / 2)
-    error = np.abs(actual[finite].astype(np.float64) - expected[finite])
+    allowed = roundings * (half.epsilon * np.maximum(np.abs(expected[finite]), scale) + half.smallest / 2)
+    error = np.abs(actual[finite] - expected[finite])
     assert (error <= allowed).all(), f"off by {(error / allowed).max() * roundings} roundings"
 
 
@@ -112,25 +135,40 @@ def test_every_case_that_stays_half_is_run(each: int) -> None:
     assert {case.id for case in some if not stays_half(case)} == NOT_HALF & {case.id for case in some}
 
 
-@pytest.mark.parametrize("case", by_turns(HALVES, 64, 3))
-def test_value(device: WebGPUDevice, case: Case) -> None:
-    inputs = halved(case)
+def check_value(case: Case, half: Half, results: Callable[[ModuleOp, Sequence[NumpyArray]], NumpyArray]) -> None:
+    inputs = halved(case, half)
     module = traced(case.function, inputs)
     of_reference = reference(module, inputs)[0]
-    result = run(device, module, inputs)
-    if of_reference.dtype.kind != "f":
+    result = results(module, inputs)
+    if not has_floats(of_reference):
         np.testing.assert_array_equal(result, of_reference)
         return
     with np.errstate(all="ignore"):
-        expected = np.asarray(case.expected(*[x.astype(np.float64) if x.dtype == HALF else x for x in inputs]))
+        expected = np.asarray(case.expected(*[x.astype(np.float64) if x.dtype == half.dtype else x for x in inputs]))
     for actual in (of_reference, result):
-        assert_close(actual, expected, COMPOSED.get(case.id, ROUNDINGS))
+        assert_close(actual, expected, COMPOSED.get(case.id, ROUNDINGS), half)
 
 
-def matrices(*shape: int) -> NumpyArray:
-    return np.random.default_rng(7).normal(size=shape).astype(HALF)
+@pytest.mark.parametrize("case", by_turns(HALVES, 64, 3))
+def test_value_in_f16(device: WebGPUDevice, case: Case) -> None:
+    check_value(case, F16, lambda module, inputs: run(device, module, inputs, F16))
 
 
+@pytest.mark.parametrize("case", by_turns(IN_BF16, 64, 5))
+def test_value_in_bf16(device: WebGPUDevice, case: Case) -> None:
+    check_value(case, BF16, lambda module, inputs: run(device, module, inputs, BF16))
+
+
+@pytest.mark.parametrize("case", by_turns(IN_BF16, 64, 7))
+def test_value_in_bf16_of_native_code(case: Case) -> None:
+    check_value(case, BF16, lambda module, inputs: as_native_code(module, inputs)[0])
+
+
+def matrices(half: Half, *shape: int) -> NumpyArray:
+    return np.random.default_rng(7).normal(size=shape).astype(half.dtype)
+
+
+@HALF_DTYPES
 @pytest.mark.parametrize(
     ("function", "shapes", "archetype"),
     [
@@ -141,25 +179,25 @@ def matrices(*shape: int) -> NumpyArray:
     ],
     ids=["sum", "softmax", "matmul", "epilogue"],
 )
-def test_long_sums_round_once(device: WebGPUDevice, function: Any, shapes: Any, archetype: str) -> None:
-    """Sums of f16 accumulate in f32, in one kernel, under any schedule."""
-    inputs = [matrices(*shape) for shape in shapes]
+def test_long_sums_round_once(device: WebGPUDevice, function: Any, shapes: Any, archetype: str, half: Half) -> None:
+    """Sums of 16 bits accumulate in f32, in one kernel, under any schedule."""
+    inputs = [matrices(half, *shape) for shape in shapes]
     module = traced(function, inputs)
     for pass_ in (*BUFFER_PASSES, SchedulePass(target=Target(f16=True))):
         apply(pass_, module)
     schedules = [op.schedule for op in module.walk() if isinstance(op, KernelOp)]
     assert [schedule and schedule.data.archetype for schedule in schedules] == [archetype]
-    result = run(device, traced(function, inputs), inputs)
+    result = run(device, traced(function, inputs), inputs, half)
     wide = [x.astype(np.float64) for x in inputs]
     expected = TensorExecutor(traced(function, wide)).call(wide)[0]
-    assert_close(result, expected, ROUNDINGS)
+    assert_close(result, expected, ROUNDINGS, half)
 
 
 def test_what_f16_cannot_hold_is_averaged_all_the_same() -> None:
-    x = np.full((300,), 1000.0, HALF)
-    np.testing.assert_array_equal(np.asarray(tg.mean(x)), np.array(1000.0, HALF))
-    np.testing.assert_array_equal(np.asarray(tg.std(x)), np.array(0.0, HALF))
-    np.testing.assert_allclose(np.asarray(tg.norm(x)), 1000 * 300**0.5, rtol=EPSILON)
+    x = np.full((300,), 1000.0, F16.dtype)
+    np.testing.assert_array_equal(np.asarray(tg.mean(x)), np.array(1000.0, F16.dtype))
+    np.testing.assert_array_equal(np.asarray(tg.std(x)), np.array(0.0, F16.dtype))
+    np.testing.assert_allclose(np.asarray(tg.norm(x)), 1000 * 300**0.5, rtol=F16.epsilon)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +210,8 @@ def test_what_f16_cannot_hold_is_averaged_all_the_same() -> None:
 )
 def test_a_target_without_f16_is_refused(function: Any, said: str) -> None:
     inside = "inside" if "returns" in said else "input"
-    module = traced(function, [matrices(3) if inside == "input" else matrices(3).astype(np.float32)])
+    x = matrices(F16, 3)
+    module = traced(function, [x if inside == "input" else x.astype(np.float32)])
     with pytest.raises(DiagnosticException) as caught:
         for pass_ in inference_passes():
             pass_.apply(Context(), module)

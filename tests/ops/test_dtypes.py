@@ -38,7 +38,7 @@ def test_names(name: str) -> None:
 def test_codes_that_count_bytes_are_refused(code: str) -> None:
     assert np.dtype(code).itemsize == int(code[1])
     with pytest.raises(
-        DTypeError, match=f"'{code}' counts bytes, where i8 has 8 bits; use one of f16, f32, f64, i8, u8"
+        DTypeError, match=f"'{code}' counts bytes, where i8 has 8 bits; use one of bf16, f16, f32, f64, i8, u8"
     ):
         tg.zeros(2, code)
 

@@ -18,6 +18,7 @@ from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
     Evaluate,
+    Moves,
     NumpyArray,
     Properties,
     Tensor,
@@ -26,10 +27,12 @@ from tensorgrad.dialects.tg.base import (
     by_numpy,
     dense,
     giving_arrays,
+    has_floats,
     is_float,
     is_integer,
     is_splat,
     numpy_dtype,
+    prepared,
     require,
     splat_value,
     tensor,
@@ -42,7 +45,7 @@ def fold_splats(op: TensorOp, values: Sequence[NumpyArray]) -> Attribute | None:
     if op.type.element_count() == 0 or not all(value.size and is_splat(value) for value in values):
         return None
     with np.errstate(all="ignore"):
-        scalar = op.evaluate(*(value.reshape(-1)[:1].reshape(()) for value in values))
+        scalar = prepared(op)(*(value.reshape(-1)[:1].reshape(()) for value in values))
     return dense(np.broadcast_to(np.asarray(scalar), op.shape))
 
 
@@ -135,7 +138,7 @@ class StopGradientOp(UnaryOp):
     """
 
     name = "tg.stop_gradient"
-    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows(), Moves())
     ELEMENTS: ClassVar = "any"
 
     @staticmethod
@@ -399,7 +402,7 @@ class SelectOp(TensorOp):
     on_true = operand_def()
     on_false = operand_def()
     result = result_def()
-    traits = traits_def(Pure(), Elementwise(), NeverOverflows())
+    traits = traits_def(Pure(), Elementwise(), NeverOverflows(), Moves())
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -471,7 +474,7 @@ class BitcastOp(TensorOp):
     operand = operand_def()
     to = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), Elementwise())
+    traits = traits_def(Pure(), Elementwise(), Moves())
     PROPERTIES: ClassVar = ("to",)
 
     @classmethod
@@ -495,7 +498,7 @@ class BitcastOp(TensorOp):
 
 def saturating_cast(x: NumpyArray, dtype: np.dtype[Any]) -> NumpyArray:
     """Casts as `tg.cast` does: out-of-range floats saturate, NaN becomes 0."""
-    if dtype.kind in "iu" and x.dtype.kind == "f":
+    if dtype.kind in "iu" and has_floats(x):
         limits = np.iinfo(dtype)
         wide = x.astype(np.float64)
         above, below = wide >= float(limits.max), wide <= float(limits.min)

@@ -23,7 +23,7 @@ from tensorgrad.eager.devices import EagerDevice
 from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.report import CompilationReport
 from tensorgrad.runtime.backend import OutputHandle, check_inputs, named_inputs
-from tensorgrad.runtime.conversion import to_numpy
+from tensorgrad.runtime.conversion import kind_of, to_numpy
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
 from tensorgrad.runtime.weights import F32, WEIGHTS
@@ -520,7 +520,7 @@ def check_finite(inputs: Mapping[str, Any]) -> None:
     """
     for name, value in inputs.items():
         array = to_numpy(value, f"input {name!r}")
-        finite = np.isfinite(array) if array.dtype.kind == "f" else np.True_
+        finite = np.isfinite(array) if kind_of(array.dtype) == "f" else np.True_
         if not np.all(finite):
             place = tuple(int(i) for i in np.argwhere(~finite)[0])
             where = f"{user_line()}: input {name!r} is {array[place]} at {place}"

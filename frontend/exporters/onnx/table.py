@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from tensorgrad.dialects.tg.base import TensorOp, numpy_dtype
+from tensorgrad.dialects.tg.base import TensorOp, numpy_dtype, prepared
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.exporters.onnx.graph import Graph
 
@@ -105,5 +105,5 @@ def _is_empty(graph: Graph, op: TensorOp) -> bool:
     if op.name in FILLING or not any(0 in shape_of(operand) for operand in op.operands):
         return False
     zeros = [np.zeros(shape_of(operand), numpy_dtype(operand.type)) for operand in op.operands]
-    graph.bind(op.results[0], graph.constant(cast(np.ndarray, op.evaluate(*zeros))))
+    graph.bind(op.results[0], graph.constant(cast(np.ndarray, prepared(op)(*zeros))))
     return True

@@ -22,6 +22,7 @@ from tensorgrad.ops.promotion import (
     in_dtype,
 )
 from tensorgrad.ops.recorded import recorded_operator, recorded_whole
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.likes import TensorLike
@@ -437,7 +438,7 @@ def astype(x: TensorLike, dtype: object) -> Tensor:
 
 def _same(what: str, kind: type[TensorOp], x: Any, y: Any, allowed: Callable[[str], bool], takes: str) -> Tensor:
     left, right = common(what, x, y)
-    if not allowed(left.dtype.kind):
+    if not allowed(kind_of(left.dtype)):
         raise DTypeError(f"{what}: takes {takes}, not {SHORT[left.dtype]}; cast first")
     return emit(kind, [left, right])
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
 from tensorgrad.dialects.tg.elementwise import functions
 from tensorgrad.errors import DTypeError, OptionError
@@ -269,7 +270,7 @@ def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neg
     tensor = as_tensor(x)
     if not is_float(tensor.dtype):
         return tensor.clone()
-    limits = np.finfo(tensor.dtype)
+    limits = finfo(tensor.dtype)
     numbers = (nan, limits.max if posinf is None else posinf, limits.min if neginf is None else neginf)
     undefined, highest, lowest = (Array(np.asarray(number, tensor.dtype)) for number in numbers)
     infinite = where(greater(tensor, 0), highest, lowest)
@@ -311,7 +312,7 @@ def signbit(x: TensorLike) -> Tensor:
         Array([ True, False,  True], dtype=bool)
     """
     tensor = as_tensor(x)
-    if tensor.dtype.kind != "f":
+    if not is_float(tensor.dtype):
         return less(tensor, 0) if tensor.dtype.kind == "i" else not_equal(tensor, tensor)
     return less(bitcast(cast(stop_gradient(tensor), NAMES["f32"]), NAMES["i32"]), 0)
 
@@ -339,5 +340,5 @@ def _stepped(x: Tensor, upwards: Tensor) -> Tensor:
     step = Array(np.ones((), bits.dtype))
     outwards = equal(upwards, less(0.0, x))
     following = bitcast(add(bits, where(outwards, step, negative(step))), x.dtype)
-    smallest = Array(np.asarray(np.finfo(x.dtype).smallest_subnormal))
+    smallest = Array(np.asarray(finfo(x.dtype).smallest_subnormal))
     return where(equal(x, 0.0), where(upwards, smallest, negative(smallest)), following)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.ops.promotion import as_float, as_tensor
 from tensorgrad.ops.shape import swapaxes
-from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.dtypes import SHORT, is_half
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
@@ -32,8 +32,8 @@ def float_matrices(what: str, x: TensorLike) -> Tensor:
     tensor = as_float(x)
     if tensor.ndim < 2:
         raise ShapeError(f"{what}: takes an array of two axes or more, not {tensor.shape}")
-    if tensor.dtype == NAMES["f16"]:
-        raise DTypeError(f"{what}: is computed in f32 or f64, not f16: convert it with astype")
+    if is_half(tensor.dtype):
+        raise DTypeError(f"{what}: is computed in f32 or f64, not {SHORT[tensor.dtype]}: convert it with astype")
     return tensor
 
 

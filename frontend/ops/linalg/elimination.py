@@ -9,7 +9,7 @@ from tensorgrad.ops.elementwise.functions import sqrt
 from tensorgrad.ops.joining import concat, moveaxis
 from tensorgrad.ops.promotion import as_float, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.shape import arange, expand_dims, full, swapaxes
-from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.dtypes import NAMES, is_half
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.control import scan
 
@@ -37,7 +37,7 @@ def gauss_jordan(rows: Tensor, columns: int, through_zeros: bool) -> tuple[Tenso
     """
     if not columns:
         return rows, full((0, *rows.shape[:-2]), 1, rows.dtype)
-    wide = cast(rows, NAMES["f32"]) if rows.dtype == NAMES["f16"] else rows
+    wide = cast(rows, NAMES["f32"]) if is_half(rows.dtype) else rows
     row, column = arange(rows.shape[-2]), arange(rows.shape[-1])
 
     def step(rows: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,7 +71,7 @@ def cholesky_factor(matrices: Tensor) -> Tensor:
     if not matrices.size:
         return matrices
     symmetric = (matrices + swapaxes(matrices, -1, -2)) * 0.5
-    wide = cast(symmetric, NAMES["f32"]) if matrices.dtype == NAMES["f16"] else symmetric
+    wide = cast(symmetric, NAMES["f32"]) if is_half(matrices.dtype) else symmetric
     place_of = arange(matrices.shape[-1])
 
     def step(rest: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:

@@ -44,7 +44,7 @@ def is_cheap(kernel: Parts) -> bool:
 
 
 def moves_only(kernel: Parts) -> bool:
-    """Returns whether a kernel only moves data: it may copy, use constants and loop indices, and compare integers."""
+    """Returns whether a kernel only moves data: it may copy and widen, use constants and indices, compare integers."""
     allowed = (
         YieldOp,
         arith.ConstantOp,
@@ -53,6 +53,7 @@ def moves_only(kernel: Parts) -> bool:
         arith.UIToFPOp,
         arith.SIToFPOp,
         arith.ExtUIOp,
+        arith.ExtFOp,
         arith.CmpiOp,
     )
     return all(isinstance(op, allowed) for stage in kernel.stages for op in operations(stage.body))
