@@ -15,22 +15,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16  # also gives NumPy its name, by which the library asks for it
 
 from tensorgrad.runtime.errors import MALFORMED, TensorgradError
 
-DTYPES = {
-    "BOOL": "|b1",
-    "U8": "|u1",
-    "I8": "|i1",
-    "I16": "<i2",
-    "U16": "<u2",
-    "F16": "<f2",
-    "I32": "<i4",
-    "U32": "<u4",
-    "F32": "<f4",
-    "F64": "<f8",
-    "I64": "<i8",
-    "U64": "<u8",
+DTYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype("|b1"),
+    "U8": np.dtype("|u1"),
+    "I8": np.dtype("|i1"),
+    "I16": np.dtype("<i2"),
+    "U16": np.dtype("<u2"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype(bfloat16),
+    "I32": np.dtype("<i4"),
+    "U32": np.dtype("<u4"),
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "I64": np.dtype("<i8"),
+    "U64": np.dtype("<u8"),
 }
 """NumPy's dtypes by their safetensors names, in the order of the library."""
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -101,11 +103,11 @@ def write_safetensors(
     arrays = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     kinds = {name: array.dtype.newbyteorder("<") for name, array in arrays.items()}
     # As the library orders them: each array lies at a multiple of its elements' size.
-    names = sorted(sorted(arrays), key=lambda name: -tuple(DTYPES.values()).index(kinds[name].str))
+    names = sorted(sorted(arrays), key=lambda name: -tuple(DTYPES.values()).index(kinds[name]))
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     for name in names:
-        dtype = NAMES[kinds[name].str]
+        dtype = NAMES[kinds[name]]
         start, end = end, end + arrays[name].nbytes
         header[name] = {"dtype": dtype, "shape": arrays[name].shape, "data_offsets": (start, end)}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -113,7 +115,7 @@ def write_safetensors(
     with replacing(path) as aside, aside.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for name in names:
-            file.write(arrays[name].astype(kinds[name], copy=False).data)
+            file.write(arrays[name].astype(kinds[name], copy=False).reshape(-1).view(np.uint8).data)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

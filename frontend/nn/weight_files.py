@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from tensorgrad.errors import InputError
 from tensorgrad.runtime.errors import MALFORMED
@@ -25,9 +26,9 @@ FORMATS = {
     "F16": "<f2",
     "F32": "<f4",
     "F64": "<f8",
-    "BF16": "<u2",
+    "BF16": bfloat16,
 }
-"""NumPy's dtypes of what files hold; bfloat16 as the bits that it is."""
+"""NumPy's dtypes of what files hold."""
 
 
 class Entry(Protocol):
@@ -54,13 +55,14 @@ class Entry(Protocol):
 
 @dataclass(frozen=True)
 class _Entry:
-    """Where an array is: its file, as it was, the position of its first byte, and its description."""
+    """Where an array is: its file, as it was, its first byte, its description; and whether its bf16 becomes f32."""
 
     file: Path
     state: tuple[int, int]
     start: int
     dtype: str
     shape: tuple[int, ...]
+    is_widened: bool
 
     def read(self) -> np.ndarray:
         """Returns the array."""
@@ -70,15 +72,14 @@ class _Entry:
             stored = np.zeros(self.shape, FORMATS[self.dtype])
         else:
             stored = np.memmap(self.file, FORMATS[self.dtype], "r", self.start, self.shape)
-        if self.dtype != "BF16":
-            return np.asarray(stored)
-        return (stored.astype(np.uint32) << 16).view(np.float32)
+        return stored.astype(np.float32) if self.is_widened else np.asarray(stored)
 
 
 class WeightFiles(Mapping[str, np.ndarray]):
     """Arrays by name, each read from its file when it is asked for; made by `read_weights`.
 
-    Arrays of bfloat16 become f32, which has every one of their values; others are read-only views of the file.
+    Arrays are read-only views of the file. Those of bf16 become f32, which has every one of their values, unless they
+    are to stay.
 
     Attributes:
         entries: Where they are, by name.
@@ -110,7 +111,7 @@ class WeightFiles(Mapping[str, np.ndarray]):
         return f"WeightFiles of {len(self)} arrays in {len({entry.file for entry in self.entries.values()})} files"
 
 
-def read_weights(path: str | os.PathLike[str]) -> WeightFiles:
+def read_weights(path: str | os.PathLike[str], *, keep_bf16: bool = False) -> WeightFiles:
     """Returns the arrays of a safetensors file or of a folder with a model, which are read when they are asked for.
 
     `tg.nn.from_torch(model, tg.nn.read_weights(folder), names=...)` gives them the names of a model here.
@@ -118,6 +119,7 @@ def read_weights(path: str | os.PathLike[str]) -> WeightFiles:
     Args:
         path: A file; or a folder with `model.safetensors`, or with several files and `model.safetensors.index.json`, as
             Hugging Face's libraries write them.
+        keep_bf16: Whether arrays of bf16 stay bf16, rather than become f32, which takes twice the memory.
 
     Raises:
         InputError: A file is malformed, or holds arrays of a dtype that NumPy doesn't have; or the index names a file
@@ -134,10 +136,10 @@ def read_weights(path: str | os.PathLike[str]) -> WeightFiles:
     """
     place = Path(path)
     if not place.is_dir():
-        return WeightFiles(_entries(place))
+        return WeightFiles(_entries(place, keep_bf16))
     index = place / INDEX
     if not index.exists():
-        return WeightFiles(_entries(place / SINGLE))
+        return WeightFiles(_entries(place / SINGLE, keep_bf16))
     try:
         files: dict[str, str] = dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
         outside = [file for file in files.values() if Path(file).name != file]
@@ -145,7 +147,7 @@ def read_weights(path: str | os.PathLike[str]) -> WeightFiles:
         raise InputError(f"{user_line()}: {index} is no index of weights: {error!r}") from None
     if outside:
         raise InputError(f"{user_line()}: {index} names a file outside of its folder, {outside[0]!r}")
-    held = {file: _entries(place / file) for file in sorted(set(files.values()))}
+    held = {file: _entries(place / file, keep_bf16) for file in sorted(set(files.values()))}
     absent = [name for name, file in files.items() if name not in held[file]]
     if absent:
         raise InputError(f"{user_line()}: {index} says that {files[absent[0]]} holds {absent[0]!r}, which it doesn't")
@@ -158,7 +160,7 @@ def _state(file: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _entries(file: Path) -> dict[str, _Entry]:
+def _entries(file: Path, keep_bf16: bool) -> dict[str, _Entry]:
     """Returns the arrays that a file describes; the library checks that the description fits the file."""
     state = _state(file)
     read_metadata(file, InputError)
@@ -172,5 +174,6 @@ def _entries(file: Path) -> dict[str, _Entry]:
         if dtype not in FORMATS:
             raise InputError(f"{user_line()}: {file}: {name} is {dtype}, which NumPy has no arrays of")
         check_shape(name, shape)
-        entries[name] = _Entry(file, state, 8 + length + described["data_offsets"][0], dtype, shape)
+        start, is_widened = 8 + length + described["data_offsets"][0], dtype == "BF16" and not keep_bf16
+        entries[name] = _Entry(file, state, start, dtype, shape, is_widened)
     return entries

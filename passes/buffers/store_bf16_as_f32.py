@@ -85,10 +85,11 @@ def _named(slot: Slot) -> Slot:
 
 def _retype(value: SSAValue) -> None:
     """Gives f32, or a buffer of it, the place of bf16."""
-    if isinstance(value.type, MemRefType) and element_of(value) == bf16:
-        new_type: Attribute = buffer_type(shape_of(value), f32)
-    elif value.type == bf16:
-        new_type = f32
+    kind: Attribute = value.type
+    if kind == bf16:
+        new_type: Attribute = f32
+    elif isinstance(kind, MemRefType) and element_of(value) == bf16:
+        new_type = buffer_type(shape_of(value), f32)
     else:
         return
     location = getattr(value, "location", None)

@@ -35,6 +35,9 @@ def test_every_array_of_a_folder_is_what_was_written(folder: Path) -> None:
     half = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     assert weights["bf16"].dtype == np.float32
     np.testing.assert_array_equal(weights["bf16"], half.bfloat16().float().numpy())
+    kept = tg.nn.read_weights(folder, keep_bf16=True).renamed(lambda name: f"own.{name}")["own.bf16"]
+    assert kept.dtype == tg.bf16
+    np.testing.assert_array_equal(kept.astype(np.float32), weights["bf16"])
     for name, expected in {"f16": half.half(), "f32": half, "f64": half.double(), "i64": torch.arange(3)}.items():
         assert weights[name].dtype == expected.numpy().dtype
         np.testing.assert_array_equal(weights[name], expected.numpy())
