@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import bfloat16
 
+from tensorgrad.runtime.dlpack import as_array, from_dlpack
 from tensorgrad.runtime.errors import InputError
 
 BF16 = np.dtype(bfloat16)
@@ -36,8 +37,8 @@ def to_numpy(value: Any, what: str) -> np.ndarray:
         raise InputError(f"{what} requires a gradient, which cannot flow out of here: give its detach()")
     try:
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-            return np.from_dlpack(value)
-        return _exact(value, np.asarray(value))
+            return from_dlpack(value)
+        return _exact(value, as_array(value))
     except (ValueError, TypeError, OverflowError, RuntimeError, BufferError) as error:
         raise InputError(f"{what} is not an array: {error}") from error
 

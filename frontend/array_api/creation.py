@@ -11,6 +11,7 @@ from tensorgrad.array_api.dtypes import float32
 from tensorgrad.errors import OptionError
 from tensorgrad.ops import joining, shape
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.runtime import dlpack
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.arrays import as_numpy, borrowed
 from tensorgrad.tracing.dtypes import SHORT, DType, as_dtype
@@ -91,7 +92,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         return x
     if copy is False:
         return _shared("from_dlpack", x, device)
-    return on_device(shape.from_dlpack(x) if not hasattr(x, "__dlpack__") else asarray(np.from_dlpack(x)), device)
+    return on_device(shape.from_dlpack(x) if not hasattr(x, "__dlpack__") else asarray(dlpack.from_dlpack(x)), device)
 
 
 def arange(

@@ -191,7 +191,7 @@ def from_torch(
     tensors = torch_tensors(model, names, turned)
     paths = {id(parameter): path for path, parameter in declarations(model).items()}
     constants = _constants(model)
-    arrays = {name: _array(name, value) for name, value in state_dict.items() if name not in skipped}
+    arrays = {name: as_numpy(name, value) for name, value in state_dict.items() if name not in skipped}
     for name in constants.keys() & arrays.keys():
         if not np.array_equal(arrays.pop(name), constants[name]):
             raise _mistake(f"from_torch: {name} is a constant of the model, and other numbers are given")
@@ -350,7 +350,7 @@ def to_torch(
         (5, 3)
     """
     parameters = declarations(model)
-    arrays = _checked(parameters, {name: _array(name, value) for name, value in values.items() if "/" not in name})
+    arrays = _checked(parameters, {name: as_numpy(name, value) for name, value in values.items() if "/" not in name})
     by_parameter = {id(parameter): arrays[path] for path, parameter in parameters.items()}
     turned = _matching("conv1d", {tensor.name: None for tensor in torch_tensors(model, names)}, conv1d)
     tensors = torch_tensors(model, names, turned)
@@ -376,11 +376,6 @@ def _checked(parameters: Mapping[str, Leaf | Spec], values: Mapping[str, np.ndar
 def _constants(model: Module) -> dict[str, np.ndarray]:
     """Returns the arrays of PyTorch's dict that are constants of the model itself, by name."""
     return dict(model.torch_constants) if isinstance(model, HasConstants) else {}
-
-
-def _array(name: str, value: Any) -> np.ndarray:
-
-    return as_numpy(name, value.float() if str(getattr(value, "dtype", "")) == "torch.bfloat16" else value)
 
 
 def _matching(option: str, names: Mapping[str, Any], patterns: str | Sequence[str]) -> set[str]:

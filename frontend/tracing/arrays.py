@@ -10,6 +10,7 @@ from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.runtime.backend import ArraySlot
 from tensorgrad.runtime.conversion import kind_of
+from tensorgrad.runtime.dlpack import as_array, from_dlpack
 from tensorgrad.tracing.dtypes import SHORT, Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
@@ -29,7 +30,7 @@ def as_numpy(name: str, value: Any) -> np.ndarray:
     try:
         if hasattr(value, "detach") and not isinstance(value, Tensor):
             value = value.detach().cpu()
-        array = np.asarray(value)
+        array = as_array(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} is not an array: {error}") from None
     if kind_of(array.dtype) not in "fiub":
@@ -54,7 +55,7 @@ def borrowed(what: str, value: Any) -> NumpyArray:
         if not hasattr(value, "__dlpack__"):
             raise OptionError(f"{refused}: it has no __dlpack__")
         try:
-            value = np.from_dlpack(value, copy=False)
+            value = from_dlpack(value, copy=False)
         except (TypeError, ValueError, RuntimeError, BufferError) as error:
             raise OptionError(f"{refused}: {error}") from error
     if value.dtype not in SHORT:

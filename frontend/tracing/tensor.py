@@ -15,6 +15,7 @@ from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import ArgumentError, GradientError, ShapeError, TraceError
 from tensorgrad.runtime.backend import OutputHandle
+from tensorgrad.runtime.dlpack import to_dlpack
 from tensorgrad.runtime.tracebacks import trim
 from tensorgrad.surface.calls import guarded, public
 from tensorgrad.surface.foreign import unknown_attribute
@@ -421,7 +422,7 @@ class Array(Eager, Tensor):
                 another device.
         """
         array = self._array if copy is False else self.numpy()
-        return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        return to_dlpack(array, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __await__(self) -> Generator[Any, None, Array]:
         return self._read().__await__()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from models import MLP, batch, compiled
 
 import tensorgrad as tg
@@ -30,7 +31,7 @@ class WithArray:
 class WithDLPack:
     """Has only `__dlpack__`."""
 
-    def __init__(self, values: np.ndarray, on_host: bool = True):
+    def __init__(self, values: Any, on_host: bool = True):
         self.values, self.on_host = values, on_host
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -163,3 +164,17 @@ def test_what_the_caller_changes_later_changes_nothing():
     x, w = predict(x=values)
     values[:] = 0
     assert np.array_equal(array, X) and np.array_equal(x, X) and np.array_equal(w, X)
+
+
+def test_bf16_is_shared_with_pytorch_over_dlpack() -> None:
+    """NumPy has no bf16 to pass on; PyTorch's arrays have no other way."""
+    theirs = torch.tensor([[1.5, -2.0], [3.0, 2.0**-130]], dtype=torch.bfloat16)
+    ours = tg.from_dlpack(theirs)
+    assert ours.dtype == tg.bf16 and ours.tolist() == theirs.tolist()
+    assert tg.array(theirs).tolist() == tg.from_dlpack(WithDLPack(theirs)).tolist() == theirs.tolist()
+    shared = tg.from_dlpack(theirs, copy=False)
+    theirs[0, 0] = 4
+    assert shared.tolist()[0] == [4, -2]
+    back = torch.from_dlpack(ours)
+    assert back.dtype == torch.bfloat16 and back.tolist() == ours.tolist()
+    assert torch.from_dlpack(ours.mT).tolist() == back.mT.tolist()
