@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from case import Case
 from case_programs import on_device
 from cases import CASES, by_turns, spread
+from halves import BF16, F16, HALVES, IN_BF16, NOT_HALF, Half, halved, has_single
 from harness import BUFFER_PASSES, NumpyArray, apply, as_native_code, levels, reference, specs, traced
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -29,17 +29,6 @@ from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tracer import trace
 
-
-@dataclass(frozen=True)
-class Half:
-    """A float of 16 bits: its dtype, the error of rounding to it, and its smallest number."""
-
-    dtype: np.dtype[Any]
-    epsilon: float
-    smallest: float
-
-
-F16, BF16 = Half(NAMES["f16"], 2.0**-11, 2.0**-24), Half(NAMES["bf16"], 2.0**-8, 2.0**-133)
 HALF_DTYPES = pytest.mark.parametrize("half", [F16, BF16], ids=["f16", "bf16"])
 
 ROUNDINGS = 2.0
@@ -64,35 +53,6 @@ what is rounded reaches an integer.
 """
 
 
-def halved(case: Case, half: Half) -> list[NumpyArray]:
-    """Returns a case's inputs with f32 converted to 16 bits."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return [x.astype(half.dtype) if x.dtype == np.float32 else x for x in case.inputs]
-
-
-NOT_HALF = frozenset(
-    {
-        "add-linspace",
-        "bitcast-of_a_transpose",
-        "cast-f32_f64",
-        "cast-f64_to_f32_and_back",
-        "cast-of_a_comparison",
-        "compare-eye",
-        "constant-beside_an_input",
-        "constant-folded_with_another",
-        "dot_general-one_hot_multiplied",
-        "iota-positions",
-        "select-lerp_ends",
-    }
-)
-"""The cases, by id, that have constants of f32, or compute in another dtype or on bits."""
-
-
-def has_single(case: Case) -> bool:
-    """Returns whether a case has f32 inputs."""
-    return any(x.dtype == np.float32 for x in case.inputs)
-
-
 def stays_half(case: Case) -> bool:
     """Returns whether a case has only f16 float results for f16 inputs."""
     try:
@@ -102,10 +62,6 @@ def stays_half(case: Case) -> bool:
     kinds = {numpy_dtype(value.type) for op in module.walk() for value in op.results}
     returned = numpy_dtype(find_function(module, None).function_type.outputs.data[0])
     return np.dtype(np.float64) not in kinds and (returned.kind != "f" or returned == F16.dtype)
-
-
-HALVES = [case for case in CASES if has_single(case) and case.id not in NOT_HALF]
-IN_BF16 = [case for case in HALVES if case.id != "cast-f32_f16"]
 
 
 def run(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray], half: Half) -> NumpyArray:

@@ -329,7 +329,7 @@ def test_everything_that_is_missing_is_listed_at_once():
         [
             node("NonMaxSuppression", ["x", "x"], ["a"], name="first"),
             node("QuantizeLinear", ["x", "x"], ["b"], name="second", precision=TensorProto.FLOAT16),
-            node("Cast", ["x"], ["c"], name="third", to=TensorProto.BFLOAT16),
+            node("Cast", ["x"], ["c"], name="third", to=TensorProto.FLOAT8E4M3FN),
             node("StringNormalizer", ["x"], ["d"]),
         ],
         {"x": [1, 1, 1]},
@@ -343,7 +343,7 @@ def test_everything_that_is_missing_is_listed_at_once():
         "test_load.py",
         "NonMaxSuppression 'first': there is no op",
         "QuantizeLinear 'second': attribute 'precision' is '10'",
-        "Cast 'third': there are no tensors of BFLOAT16",
+        "Cast 'third': there are no tensors of FLOAT8E4M3FN",
         "StringNormalizer 'd'",
     ):
         assert part in text

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from ml_dtypes import bfloat16
 from onnx import (
     FunctionProto,
     GraphProto,
@@ -33,7 +34,7 @@ OPSET, BITCAST_OPSET = 21, 26
 IR_VERSIONS = {OPSET: 10, BITCAST_OPSET: 13}
 """The version of the file format by that of the ops."""
 
-F16, F32, F64 = (np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
+BF16, F16, F32, F64 = (np.dtype(kind) for kind in (bfloat16, np.float16, np.float32, np.float64))
 I8, I16, I32, I64 = (np.dtype(kind) for kind in (np.int8, np.int16, np.int32, np.int64))
 U8, U16, U32, U64 = (np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32, np.uint64))
 BOOL = np.dtype(np.bool_)
@@ -44,7 +45,8 @@ LACKING: Mapping[str, Mapping[np.dtype[Any], np.dtype[Any]]] = {
     "Max": {I16: I32, U16: I32},
     "Min": {I16: I32, U16: I32},
     "Pad": {I16: I32, U16: I32},
-    "Where": {I16: I32, U16: I32, U64: I64, BOOL: U8},
+    "Where": {I16: I32, U16: I32, U64: I64, BOOL: U8, BF16: F32},
+    "Expand": {BF16: F32},
     "ReduceSum": {**SMALL, I32: I64, U32: I64, F16: F32},
     "ReduceProd": {F16: F32},
     "ReduceMax": {I16: I32, U16: I32, U32: I64},
@@ -162,7 +164,7 @@ class Graph:
         if name is None:
             compact = self._compact(value)
             assert compact is not None, f"{value} has not been computed"
-            name = self.node("Expand", compact, self.integers(shape_of(value)))
+            name = self.typed("Expand", dtype_of(value), compact, self.integers(shape_of(value)), data=(0,))
             self.bind(value, name)
         return name
 

@@ -13,11 +13,12 @@ from tensorgrad.dialects.tg.base import constant_value, int_value
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.exporters.onnx.graph import I64, Graph, dtype_of
 from tensorgrad.exporters.onnx.table import rule
+from tensorgrad.runtime.conversion import kind_of
 
 
 def _fill(dtype: np.dtype[Any]) -> Any:
     """Returns what an index out of range reads."""
-    return np.nan if dtype.kind == "f" else dtype.type(0)
+    return np.nan if kind_of(dtype) == "f" else dtype.type(0)
 
 
 def _inside(graph: Graph, indices: SSAValue, extent: int) -> tuple[str, str | None]:

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper
+from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
 from xdsl.traits import IsTerminator
 
@@ -31,7 +32,9 @@ from tensorgrad.exporters.onnx.rules import RULES
 from tensorgrad.exporters.onnx.table import emit_block
 from tensorgrad.ops.random import fold_in
 from tensorgrad.passes.functions import return_of
+from tensorgrad.passes.tensors.widen_bf16 import WidenBf16Pass
 from tensorgrad.runtime.saved import STEP
+from tensorgrad.runtime.target import CPU
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import trace
@@ -92,7 +95,7 @@ class _Program:
 
 
 def model_of(program: Portable, version: str) -> ModelProto:
-    """Returns a program as a model.
+    """Returns a program as a model; what is bf16 is computed in f32, as most runtimes would not in bf16.
 
     Args:
         program: The program.
@@ -102,7 +105,9 @@ def model_of(program: Portable, version: str) -> ModelProto:
         InputError: An input has the name of a parameter.
         ProgramError: ONNX can't say an op; names the user's line.
     """
-    function = find_function(program.module, None)
+    module = program.module.clone()
+    WidenBf16Pass(target=CPU).apply(Context(), module)
+    function = find_function(module, None)
     _check_rules(function)
     writing = _Program(function)
     graph, file = writing.graph, writing.graph.file

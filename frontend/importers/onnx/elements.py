@@ -9,13 +9,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tensorgrad.tracing.dtypes import NAMES, DType
+from tensorgrad.tracing.dtypes import NAMES, DType, is_float
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
 _SHORT = {
     "FLOAT": "f32",
     "FLOAT16": "f16",
+    "BFLOAT16": "bf16",
     "DOUBLE": "f32",
     "BOOL": "bool",
     "INT64": "i32",
@@ -31,7 +32,7 @@ _SHORT = {
 DTYPES: dict[int, DType] = {TensorProto.DataType.Value(name): NAMES[short] for name, short in _SHORT.items()}
 """The dtype of tensors of each element type; `DOUBLE` may also stay f64."""
 
-FLOATS = frozenset(element for element, dtype in DTYPES.items() if dtype.kind == "f")
+FLOATS = frozenset(element for element, dtype in DTYPES.items() if is_float(dtype))
 """The element types of floats."""
 
 _NAMES = {int(value): name for name, value in TensorProto.DataType.items()}

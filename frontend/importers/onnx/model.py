@@ -22,7 +22,7 @@ from tensorgrad.importers.onnx.table import Role, Setting
 from tensorgrad.importers.onnx.weights import Flow, Value, is_statistic, is_trainable, is_weight
 from tensorgrad.importers.parts import Part, declare, leaf_at
 from tensorgrad.nn.parameters import Buffer, Parameter, buffer, param
-from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.runtime.conversion import converted, kind_of, to_numpy
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -144,7 +144,7 @@ def _checked_tensor(declared: Input, value: Any, sizes: dict[str, int]) -> Tenso
         tensor = value
     else:
         array = to_numpy(value, where)
-        if array.dtype.kind not in {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[dtype.kind]:
+        if kind_of(array.dtype) not in {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[kind_of(dtype)]:
             raise InputError(f"{where} is {array.dtype}, expected {element_name(declared.element)}")
         tensor = Array(converted(array, dtype, SHORT[dtype], where).copy())
     if tensor.dtype != dtype:

@@ -24,6 +24,7 @@ from tensorgrad.importers.onnx.checking import rule_of
 from tensorgrad.importers.onnx.elements import FLOATS, NumpyArray, element_named
 from tensorgrad.importers.onnx.evaluation import Graph, Step
 from tensorgrad.importers.onnx.table import Role, Rule
+from tensorgrad.runtime.conversion import kind_of
 
 _SHAPE_READERS = {"Shape", "Size", "SequenceLength"}
 _OF_ANGLES = {"Sin", "Cos"}
@@ -385,7 +386,7 @@ def is_statistic(value: Value) -> bool:
 
 
 def _is_float(array: NumpyArray) -> bool:
-    return array.dtype in (np.float32, np.float16, np.float64)
+    return kind_of(array.dtype) == "f"
 
 
 def _accepts(role: Role, array: NumpyArray) -> bool:
