@@ -59,6 +59,7 @@ atleast_1d           np.atleast_1d        torch.atleast_1d             jnp
 atleast_2d           np.atleast_2d        torch.atleast_2d             jnp
 atleast_3d           np.atleast_3d        torch.atleast_3d             jnp
 avg_pool             -                    F.avg_pool1d,F.avg_pool2d,F.avg_pool3d -
+bf16                 -                    torch.bfloat16               jnp.bfloat16
 binary_cross_entropy -                    F.binary_cross_entropy,nn.BCELoss -
 binary_cross_entropy_with_logits - F.binary_cross_entropy_with_logits,nn.BCEWithLogitsLoss -
 bincount             np.bincount          torch.bincount               jnp

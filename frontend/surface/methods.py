@@ -115,6 +115,7 @@ def _conversion(name: str, dtype: str) -> Any:
 
 
 CONVERSIONS = {
+    "bfloat16": "bf16",
     "bool": "bool",
     "double": "f64",
     "float": "f32",

@@ -49,7 +49,7 @@ def test_every_pass_and_pipeline_is_run() -> None:
         name
         for path in LIT.rglob("*.mlir")
         for text in re.findall(r"-p '?([^'|]*)", run_lines(path))
-        for name in re.findall(r"[a-z][a-z-]*", re.sub(r"\{[^}]*\}+", "", text))
+        for name in re.findall(r"[a-z][a-z0-9-]*", re.sub(r"\{[^}]*\}+", "", text))
     }
     missing = {*PASSES, *PIPELINES} - specified
     assert not missing, f"in no RUN line: {sorted(missing)}"

@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import Browser
 
 import tensorgrad as tg
+from tensorgrad.runtime.errors import ProgramError
+from tensorgrad.runtime.files import read_safetensors
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.keys import fold_in, key
 from tensorgrad.runtime.plan import Buffer, Copy, TensorSlot
@@ -310,11 +312,26 @@ def identity(dtype: str, count: int) -> Program:
     )
 
 
+AROUND_SHORTS = (
+    ((np.arange(0x7F00, step=5, dtype=np.uint32)[:, None] << 16) + np.array([0, 1, 0x7FFF, 0x8000, 0x8001], np.uint32))
+    .view(np.float32)
+    .reshape(-1)
+    .astype(np.float64)
+)
+"""Numbers of f32 that are bf16, and those around the ties between them."""
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)[:0x7C00].astype(np.float64)
 """All finite halves from 0."""
 BETWEEN = (HALVES[1:] + HALVES[:-1]) / 2
 CASES: tuple[tuple[str, str, Any, Any], ...] = (
     ("f16", "Float32Array", np.concatenate([HALVES, -HALVES]), None),
+    ("bf16", "Float32Array", AROUND_SHORTS, None),
+    ("bf16", "Float64Array", [1 / 3, 257.0, 3.389e38, -1e-46], None),
+    (
+        "bf16",
+        "Float64Array",
+        [3.4e38],
+        "InputError: input 'x' has values too large for bf16, whose largest is 3.3895313892515355e+38",
+    ),
     ("f16", "Float64Array", np.concatenate([BETWEEN, np.nextafter(BETWEEN, 0), np.nextafter(BETWEEN, 1e6)]), None),
     ("f32", "Float64Array", [0.1, -1e-46, 3.4028234663852886e38, 1e-40, np.pi], None),
     ("i32", "BigInt64Array", [-(2**31), 2**31 - 1, 0], None),
@@ -350,4 +367,32 @@ def test_numbers_convert_as_in_numpy(
         assert found == message
     else:
         expected = given.astype(HOST_DTYPES[dtype])
-        assert found == expected.astype(np.float64).tolist()
+        assert [*map(float, found)] == expected.astype(np.float64).tolist()
+
+
+def test_a_page_trains_parameters_of_bf16_and_saves_them(site: Site, evaluate: Evaluate) -> None:
+    """On the device they take the words of f32; files have 16 bits."""
+    linear = tg.nn.param((6, 4), tg.initializers.normal(0.5), "bf16")
+    training = tg.compile(
+        {"w": linear},
+        loss=lambda model, x: tg.mean(tg.cast(x @ model["w"], "f32") ** 2),
+        optimizer=tg.optim.sgd(0.5),
+        inputs={"x": tg.spec((8, 6), "bf16")},
+        device="numpy",
+        seed=0,
+    )
+    training.save(site[0] / "training.tg", target="webgpu-default")
+    x = np.random.default_rng(0).normal(size=(8, 6)).astype(tg.bf16)
+    losses = [float(training.step(x=x)) for _ in range(3)]
+    found, weights, saved = evaluate(
+        "const training = await T.Training.load('training.tg');"
+        "const results = await training.run(3, () => ({x: given}));"
+        "const {w} = await training.parameters();"
+        "return [results, Array.from(w.data), Array.from(await training.save())];",
+        x.astype(np.float64).tolist(),
+    )
+    np.testing.assert_allclose(found, losses, rtol=1e-3)
+    (site[0] / "saved.tg").write_bytes(bytes(saved))
+    _, state = read_safetensors(site[0] / "saved.tg", ProgramError)
+    again = state["parameter/w"]
+    assert again.dtype == tg.bf16 and again.astype(np.float64).reshape(-1).tolist() == [*map(float, weights)]

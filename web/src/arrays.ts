@@ -1,6 +1,6 @@
 /** Reads the named arrays of a file, such as a page's data. */
 
-import { type Data, type DType, type HostTensor, halfToNumber } from "./dtypes.js";
+import { type Data, type DType, type HostTensor, halfToNumber, shortsToFloats } from "./dtypes.js";
 import { type FileDType, type FileTensor, readSafetensors } from "./safetensors.js";
 import { require } from "./schema.js";
 import { type FetchOptions, type Source, bytesOf } from "./source.js";
@@ -14,6 +14,7 @@ const READ: Partial<Record<FileDType, [DType, (raw: ArrayBuffer) => Data]>> = {
   I32: ["i32", (raw) => new Int32Array(raw)],
   U32: ["u32", (raw) => new Uint32Array(raw)],
   BOOL: ["bool", (raw) => new Uint8Array(raw)],
+  BF16: ["bf16", (raw) => shortsToFloats(new Uint16Array(raw))],
   F16: ["f16", (raw) => Float32Array.from(new Uint16Array(raw), halfToNumber)],
 };
 

@@ -7,18 +7,19 @@ export const WORD = 4;
 
 /** The dtypes of programs; browsers don't support those in `ELSEWHERE`. */
 export const DTYPES = [
-  "f32", "f16", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool",
+  "f32", "bf16", "f16", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool",
 ] as const; // prettier-ignore
 export type DType = (typeof DTYPES)[number];
 type Computed = Exclude<DType, "f64" | "i64" | "u64">;
 export const ELSEWHERE: readonly DType[] = ["f64", "i64", "u64"];
 
-/** The typed arrays that hold tensors on the host: f16 is read as f32, and a bool is a byte of 0 or 1. */
+/** The typed arrays that hold tensors on the host: f16 and bf16 are read as f32, and a bool is a byte of 0 or 1. */
 export type Data = Float32Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array;
 
-/** The typed array of each dtype's elements on the device, where bools and narrow integers are 32-bit words. */
+/** The typed array of each dtype's elements on the device, where bools, bf16 and narrow integers are 32-bit words. */
 const STORED = {
   f32: Float32Array,
+  bf16: Float32Array,
   f16: Uint16Array,
   f64: Float64Array,
   i8: Int32Array,
@@ -32,8 +33,9 @@ const STORED = {
   bool: Uint32Array,
 } as const;
 
-/** The typed array of integer and bool elements on the host and in files. */
+/** The typed array of integer and bool elements on the host and in files, and of the bits of bf16 in files. */
 const HOST = {
+  bf16: Uint16Array,
   i8: Int8Array,
   u8: Uint8Array,
   i16: Int16Array,
@@ -87,14 +89,21 @@ export function decode(raw: ArrayBuffer, offset: number, shape: readonly number[
   if (dtype === "f16") return Float32Array.from(new Uint16Array(bytes), halfToNumber);
   if (dtype === "bool") return Uint8Array.from(new Uint32Array(bytes), (word) => +(word !== 0));
   const stored = new STORED[dtype](bytes) as Float32Array | Int32Array | Uint32Array;
-  return isConverted(dtype) ? HOST[dtype].from(stored) : stored;
+  return isConverted(dtype) && dtype !== "bf16" ? HOST[dtype].from(stored) : stored;
 }
 
 /** Converts the elements of a converted dtype from a file's bytes to device bytes. */
 export function widened(bytes: Bytes, dtype: keyof typeof HOST): Bytes {
   const elements = new HOST[dtype](bytes.slice().buffer);
+  if (dtype === "bf16") return new Uint8Array(shortsToFloats(elements).buffer as ArrayBuffer);
   const words = dtype === "bool" ? Uint32Array.from(elements, (byte) => +(byte !== 0)) : STORED[dtype].from(elements);
   return new Uint8Array(words.buffer);
+}
+
+/** Converts values of a converted dtype to a file's bytes; the inverse of `widened`. */
+export function narrowed(values: Data, dtype: keyof typeof HOST): Bytes {
+  const bits = dtype === "bf16" ? new Uint32Array(values.buffer, values.byteOffset, values.length) : null;
+  return new Uint8Array((bits ? Uint16Array.from(bits, (word) => word >>> 16) : values).buffer as ArrayBuffer);
 }
 
 /** Writes a value to the device bytes `raw`, at a byte offset. */
@@ -126,14 +135,19 @@ export function checked(value: Numbers, shape: readonly number[], dtype: DType, 
   return (raw, offset) => new Stored(raw, offset, words.length).set(words);
 }
 
-const FLOATS: readonly DType[] = ["f32", "f16", "f64"];
+const FLOATS: readonly DType[] = ["f32", "bf16", "f16", "f64"];
 /** The dtypes whose elements are the same on the device and in typed arrays of the host. */
 const AS_THEY_ARE: readonly DType[] = ["f32", "i32", "u32"];
-const LARGEST: Partial<Record<DType, number>> = { f32: 3.4028234663852886e38, f16: 65504 };
+const LARGEST: Partial<Record<DType, number>> = {
+  f32: 3.4028234663852886e38,
+  bf16: 3.3895313892515355e38,
+  f16: 65504,
+};
 
 /** Converts a value to its element on the device. @throws {InputError} It doesn't convert to the dtype. */
 function converted(value: number | boolean | bigint, dtype: DType, where: string): number {
   if (dtype === "f32") return float(value, dtype, Math.fround, where);
+  if (dtype === "bf16") return float(value, dtype, nearestShort, where);
   if (dtype === "f16") return numberToHalf(float(value, dtype, (one) => halfToNumber(numberToHalf(one)), where));
   if (dtype !== "bool") return integer(value, dtype, where);
   if (typeof value === "boolean" || value === 0 || value === 1) return Number(value);
@@ -220,6 +234,20 @@ function shapeOf(value: NumberList, where: string): number[] {
 }
 
 const scratch = new DataView(new ArrayBuffer(8));
+
+/** Returns the numbers whose upper 16 bits are bf16. */
+export function shortsToFloats(shorts: Iterable<number>): Float32Array {
+  return new Float32Array(Uint32Array.from(shorts, (bits) => bits << 16).buffer);
+}
+
+/** Returns the bf16 nearest to an f32, ties to even; an f64 is rounded to f32 first, as NumPy does. */
+function nearestShort(value: number): number {
+  if (Number.isNaN(value)) return NaN;
+  scratch.setFloat32(0, value);
+  const bits = scratch.getUint32(0);
+  scratch.setUint32(0, (bits + 0x7fff + ((bits >>> 16) & 1)) & 0xffff0000);
+  return scratch.getFloat32(0);
+}
 
 /** Decodes the 16 bits of an IEEE 754 binary16 number. */
 export function halfToNumber(bits: number): number {

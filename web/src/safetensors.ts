@@ -5,7 +5,7 @@ import { elementCount } from "./dtypes.js";
 import { list, object, oneOf, parsedJson, record, require, text, whole } from "./schema.js";
 
 const BYTES = {
-  F32: 4, I32: 4, U32: 4, F16: 2, BOOL: 1, U8: 1, F64: 8, I64: 8, U64: 8, I8: 1, I16: 2, U16: 2,
+  F32: 4, I32: 4, U32: 4, F16: 2, BF16: 2, BOOL: 1, U8: 1, F64: 8, I64: 8, U64: 8, I8: 1, I16: 2, U16: 2,
 } as const; // prettier-ignore
 export type FileDType = keyof typeof BYTES;
 

@@ -1,6 +1,6 @@
 /** The contents of a file: one program or two that share memory, their parameters, and their host-side state. */
 
-import { type Data, type DType, decode, elementCount, isConverted, widened } from "./dtypes.js";
+import { type Data, type DType, decode, elementCount, isConverted, narrowed, widened } from "./dtypes.js";
 import { ProgramError, messageOf } from "./errors.js";
 import { type Key } from "./keys.js";
 import { PERSISTENT_ROLES, type TensorSlot } from "./plan.js";
@@ -123,7 +123,7 @@ export function valueOf(slot: TensorSlot, raw: Uint8Array<ArrayBuffer>): Data {
 
 /** Converts device bytes to a file's, which store bools and narrow integers in their own widths, and no padding. */
 function hostBytes(slot: TensorSlot, raw: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-  if (isConverted(slot.dtype)) return new Uint8Array(valueOf(slot, raw).buffer as ArrayBuffer);
+  if (isConverted(slot.dtype)) return narrowed(valueOf(slot, raw), slot.dtype);
   return slot.dtype === "f16" ? raw.subarray(0, 2 * elementCount(slot.shape)) : raw;
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from tensorgrad.errors import OptionError
 from tensorgrad.passes.tensors.drop_unread_arguments import DropUnreadArgumentsPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.passes.tensors.widen_bf16 import WidenBf16Pass
 from tensorgrad.runtime.saved import FUNCTION, Host
+from tensorgrad.runtime.target import CPU
 from tensorgrad.tracing.location import user_line
 
 FOR_KERNELS = ("outline-attention", "pack-updates")
@@ -67,6 +69,13 @@ def portable(handle: Training[Any] | Inference[Any], what: str) -> Portable:
     latest = handle._latest(what)
     refuse_to_save(latest._distribution, what)
     return _of(latest._compilation, Host(FUNCTION, structure_of(latest._tree)))
+
+
+def without_bf16(program: Portable) -> Portable:
+    """Returns a program that computes in f32 what the program computes in bf16, for runtimes that lack such ops."""
+    module = program.module.clone()
+    run_passes(module, [WidenBf16Pass(target=CPU)], Phases())
+    return replace(program, module=module)
 
 
 def _of(compilation: Compilation, host: Host) -> Portable:

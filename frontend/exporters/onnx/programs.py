@@ -6,14 +6,13 @@ import json
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, helper
-from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
 from xdsl.traits import IsTerminator
 
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import Role, arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray
-from tensorgrad.driver.handles.portable import Portable
+from tensorgrad.driver.handles.portable import Portable, without_bf16
 from tensorgrad.errors import InputError
 from tensorgrad.exporters.onnx.formulas import evaluated
 from tensorgrad.exporters.onnx.graph import (
@@ -32,9 +31,7 @@ from tensorgrad.exporters.onnx.rules import RULES
 from tensorgrad.exporters.onnx.table import emit_block
 from tensorgrad.ops.random import fold_in
 from tensorgrad.passes.functions import return_of
-from tensorgrad.passes.tensors.widen_bf16 import WidenBf16Pass
 from tensorgrad.runtime.saved import STEP
-from tensorgrad.runtime.target import CPU
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import trace
@@ -105,9 +102,8 @@ def model_of(program: Portable, version: str) -> ModelProto:
         InputError: An input has the name of a parameter.
         ProgramError: ONNX can't say an op; names the user's line.
     """
-    module = program.module.clone()
-    WidenBf16Pass(target=CPU).apply(Context(), module)
-    function = find_function(module, None)
+    program = without_bf16(program)
+    function = find_function(program.module, None)
     _check_rules(function)
     writing = _Program(function)
     graph, file = writing.graph, writing.graph.file
