@@ -43,7 +43,8 @@ def no_programs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_pass_says_what_it_made_of_the_ops(caplog: pytest.LogCaptureFixture) -> None:
     messages = logged("passes", caplog)
-    counts = [re.fullmatch(r"([a-z-]+)(\{.*\})?: (\d+) ops became (\d+) in [\d.]+ ms", message) for message in messages]
+    form = re.compile(r"([a-z0-9-]+)(\{.*\})?: (\d+) ops became (\d+) in [\d.]+ ms")
+    counts = [form.fullmatch(message) for message in messages]
     assert all(counts)
     names = [match[1] for match in counts if match]
     assert names[:3] == ["simplify", "outline-attention", "grad"] and "plan-memory" in names

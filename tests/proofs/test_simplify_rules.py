@@ -18,7 +18,7 @@ import pytest
 from arrays import Op, any_place, on_symbols, position, prove_places
 from symbolic import Path, Refuted, Term, counterexample, explore, z3
 from xdsl.dialects import test as test_ops
-from xdsl.dialects.builtin import f16, f32, f64, i1
+from xdsl.dialects.builtin import bf16, f16, f32, f64, i1
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -37,10 +37,16 @@ from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.dialects.tg.elementwise.arithmetic import BinaryOp, UnaryOp
 from tensorgrad.dialects.tg.traits import Elementwise
+from tensorgrad.runtime.conversion import kind_of
 
 NEAREST = z3.RNE()
 RANKS = (1, 2, 3)
-SORTS: dict[Attribute, Callable[[], Any]] = {f16: z3.Float16, f32: z3.Float32, f64: z3.Float64}
+SORTS: dict[Attribute, Callable[[], Any]] = {
+    bf16: lambda: z3.FPSort(8, 8),
+    f16: z3.Float16,
+    f32: z3.Float32,
+    f64: z3.Float64,
+}
 
 
 def sort(element: Attribute) -> Any:
@@ -156,12 +162,12 @@ class Operands:
         dtype = numpy_dtype(self.element)
         for number in NUMBERS:
             fits = (
-                dtype.kind == "f"
+                kind_of(dtype) == "f"
                 or (np.isfinite(number) and not np.signbit(number))
                 or (number == -1 and dtype.kind == "i")
             )
             if fits and (self.element != i1 or number < 2):
-                name = str(number) if dtype.kind == "f" else str(int(number))
+                name = str(number) if kind_of(dtype) == "f" else str(int(number))
                 yield name, self.builder.full(self.kind, number)
 
     def patterns(self, kind: type[TensorOp]) -> Iterator[tuple[str, Sequence[SSAValue], dict[str, Attribute]]]:

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 import tensorgrad as tg
 from tensorgrad.errors import GroupError, InputError
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.runtime.group import group as group_module
 from tensorgrad.runtime.group.alone import Alone
 from tensorgrad.runtime.group.group import SMALL_BYTES, Group, agree, parts_of
@@ -41,8 +43,8 @@ def arrays(size: int, count: int, dtype: np.dtype[Any]) -> list[Array]:
 
 
 def looped(parts: list[Array], reduction: str) -> Array:
-    """Returns the reduction by a loop over ranks, in f32 for f16 arrays."""
-    wide = [part.astype(np.float32) if part.dtype == np.float16 else part for part in parts]
+    """Returns the reduction by a loop over ranks, in f32 for floats of 16 bits."""
+    wide = [part.astype(np.float32) if part.dtype in HALVES else part for part in parts]
     total = wide[0]
     for part in wide[1:]:
         total = COMBINED_BY[reduction](total, part)
@@ -51,10 +53,11 @@ def looped(parts: list[Array], reduction: str) -> Array:
     return total.astype(parts[0].dtype)
 
 
+HALVES = (np.dtype(np.float16), np.dtype(bfloat16))
 CASES = [
     (size, dtype, reduction)
     for size, dtype in itertools.product(SIZES_OF_GROUPS, DTYPE_NAMES)
-    for reduction in REDUCTIONS_OF[dtype.kind]
+    for reduction in REDUCTIONS_OF[kind_of(dtype)]
 ]
 
 
@@ -204,7 +207,7 @@ WRONG: list[tuple[Callable[[Group], object], str]] = [
     (lambda group: group.all_reduce(np.ones(3, bool)), "no sum of bool; there are max, min"),
     (
         lambda group: group.all_reduce(np.ones(3, complex)),
-        "must be one of f32, f16, f64, i8, .*, u64, bool, not complex",
+        "must be one of bf16, f32, f16, f64, i8, .*, u64, bool, not complex",
     ),
     (lambda group: group.all_reduce(np.ones((4, 4))[:, 1]), "not contiguous; give np.ascontiguousarray of it"),
     (lambda group: group.all_reduce(np.ones(3), out=np.ones(4)), "contiguous array of 3 f64 .*, got 4 float64"),

@@ -147,7 +147,7 @@ func.func @f(%c: tensor<i1>, %x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>) {
-  // CHECK: tg.cast: i24 is not an element type of tg (f16, f32, f64, i8, ui8, i16, ui16, i32, ui32, i64, ui64, i1)
+  // CHECK: tg.cast: i24 is not an element type of tg (bf16, f16, f32, f64, i8, ui8, i16, ui16, i32, ui32, i64, ui64, i1)
   %0 = tg.cast %x to = i24 : tensor<3xf32>
   func.return
 }
@@ -396,7 +396,7 @@ func.func @f(%x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xi24>) {
-  // CHECK: i24 is not an element type of tg (f16, f32, f64, i8, ui8, i16, ui16, i32, ui32, i64, ui64, i1)
+  // CHECK: i24 is not an element type of tg (bf16, f16, f32, f64, i8, ui8, i16, ui16, i32, ui32, i64, ui64, i1)
   %0 = "tg.stop_gradient"(%x) : (tensor<3xi24>) -> tensor<3xi24>
   func.return
 }
