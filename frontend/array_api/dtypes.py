@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo as finfo_of
 
 from tensorgrad.array_api.devices import on_device
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops import promotion
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.tracing.dtypes import NAMES, DType, as_dtype, promote
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import as_array
@@ -81,9 +83,9 @@ def finfo(type: Any, /) -> FloatInfo:
         DTypeError: It is not a float dtype.
     """
     dtype = _dtype_of(type)
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         raise DTypeError(f"finfo: takes a dtype of floats, not {dtype}")
-    limits = np.finfo(dtype)
+    limits = finfo_of(dtype)
     eps, most, least, normal = (float(value) for value in (limits.eps, limits.max, limits.min, limits.smallest_normal))
     return FloatInfo(limits.bits, eps, most, least, normal, dtype)
 
@@ -112,7 +114,7 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
     if isinstance(kind, str):
         if kind not in KINDS:
             raise OptionError(f"isdtype: kind {kind!r} is not one of {', '.join(KINDS)}")
-        return as_dtype(dtype).kind in KINDS[kind]
+        return kind_of(as_dtype(dtype)) in KINDS[kind]
     return as_dtype(dtype) == as_dtype(kind)
 
 

@@ -77,6 +77,7 @@ def test_dtypes() -> None:
         info, expected = xp.iinfo(xp.zeros(1, dtype=getattr(xp, name))), np.iinfo(name)
         assert (info.bits, info.min, info.max) == (expected.bits, expected.min, expected.max)
         assert info.dtype == np.dtype(name)
+    assert xp.finfo(tg.bf16).eps == 2.0**-7 and xp.isdtype(tg.bf16, "real floating")  # which the standard lacks
     with pytest.raises(DTypeError, match="finfo: takes a dtype of floats, not int32"):
         xp.finfo(xp.int32)
     with pytest.raises(DTypeError, match="iinfo: takes a dtype of integers, not float32"):
