@@ -7,6 +7,7 @@ function as a separate program, at every level.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from cases_integers import INTEGERS, WHOLE, Whole, grid
 from harness import NumpyArray, apply, as_native_code, levels, reference, specs, traced
 from xdsl.dialects.builtin import ModuleOp
 
+import tensorgrad as tg
 from tensorgrad.dialects.tg import OPS
 from tensorgrad.dialects.tg.base import TensorOp, is_integer
 from tensorgrad.dialects.tg.build import element_of
@@ -109,3 +111,18 @@ def test_each_at_every_level(device: WebGPUDevice, name: str, whole: Whole) -> N
     check([whole], inputs, as_native_code(module_of([whole], inputs), inputs), "the CPU")
     if not whole.has_f64:
         check([whole], inputs, on_device(device, module_of([whole], inputs), inputs), "a device")
+
+
+def test_bits_merged_by_masks_beside_a_selection() -> None:
+    """LLVM 22 computes a wrong table of truth where AVX-512 has one instruction for both."""
+    random, sign = np.random.default_rng(0), np.int32(-(2**31))
+    a, b = random.integers(sign, 2**31, (2, 1000), np.int32)
+    condition = random.random(1000) > 0.5
+
+    def merged(xp: Any, condition: Any, a: Any, b: Any) -> list[Any]:
+        merges = [(a & sign) | (b & ~sign), (b & sign) | (a & ~sign), ((a ^ b) & sign) ^ b, (a & 0xFF) | (b & ~0xFF)]
+        return [xp.where(condition, *pair) for x in merges for y in (a, b) for pair in ((x, y), (y, x))]
+
+    results = tg.jit(lambda *inputs: merged(tg, *inputs), device="cpu")(condition, a, b)
+    for actual, expected in zip(results, merged(np, condition, a, b), strict=True):
+        np.testing.assert_array_equal(actual, expected)

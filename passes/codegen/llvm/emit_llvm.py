@@ -233,7 +233,7 @@ class FunctionPrinter:
             if kind in UNPRINTED:
                 continue
             if kind in BINARY:
-                yield self._binary(op, BINARY[kind]), op
+                yield from ((line, op) for line in self._binary(op, BINARY[kind]))
             elif kind in CASTS:
                 arg, result = op.operands[0], op.results[0]
                 yield f"{self._set(op)}{CASTS[kind]} {self._typed(arg)} to {self._type(result.type)}", op
@@ -258,14 +258,21 @@ class FunctionPrinter:
     def _typed(self, value: SSAValue) -> str:
         return f"{self._type(value.type)} {self.names[value]}"
 
-    def _binary(self, op: Operation, name: str) -> str:
+    def _binary(self, op: Operation, name: str) -> Iterator[str]:
         flags = op.properties.get("fastmathFlags")
         words = [flag.value for flag in cast(llvm.FastMathAttr, flags).data] if flags is not None else []
         overflow = op.properties.get("overflowFlags")
         if isinstance(overflow, IntegerAttr):
             words += _overflow_words(cast(Any, overflow).value.data)
         left, right = op.operands
-        return f"{self._set(op)}{' '.join([name, *words])} {self._typed(left)}, {self.names[right]}"
+        result = self.names[op.results[0]]
+        operation = f"{' '.join([name, *words])} {self._typed(left)}, {self.names[right]}"
+        if not _merges_bits(op):
+            yield f"{result} = {operation}"
+            return
+        merged = f"%merged{result[1:]}"
+        yield f"{merged} = {operation}"
+        yield f"{result} = freeze {self._type(left.type)} {merged}"
 
     def _loop(self, op: Operation) -> tuple[str, str, str] | None:
         """Returns the metadata of an op's parallel loop: its access group, parallel accesses, and loop ID."""
@@ -389,6 +396,20 @@ RULES: Mapping[type[Operation], Callable[[FunctionPrinter, Any], str]] = {
     llvm.ShuffleVectorOp: FunctionPrinter.shuffle,
     llvm.ReturnOp: lambda printer, op: "ret void",
 }
+
+
+def _merges_bits(op: Operation) -> bool:
+    """Returns whether an op joins bits that constant masks select.
+
+    LLVM 22 makes one instruction of AVX-512 of such a merge and a `select` between it and one of its operands, and
+    computes its table of truth wrongly. What is frozen, which costs nothing, is not merged with what reads it.
+    """
+    return isinstance(op, llvm.OrOp | llvm.XOrOp) and any(_is_masked(operand) for operand in op.operands)
+
+
+def _is_masked(value: SSAValue) -> bool:
+    op = value.owner
+    return isinstance(op, llvm.AndOp) and any(isinstance(operand.owner, llvm.ConstantOp) for operand in op.operands)
 
 
 def emit_function(function: llvm.FuncOp) -> str:
