@@ -33,7 +33,7 @@ gelu silu elu celu selu softplus hardtanh hardsigmoid hardswish leaky_relu logsi
 """
 
 BINARY = """
-add sub mul div true_divide maximum minimum fmax fmin atan2 hypot fmod remainder logaddexp logaddexp2 eq ne lt le gt ge
+add sub mul div true_divide maximum minimum fmax fmin hypot fmod remainder logaddexp logaddexp2 eq ne lt le gt ge
 float_power xlogy
 """
 
@@ -51,7 +51,8 @@ TEMPLATES = [
     *(f"torch.{name}({{x}}, {{d}})[{{n}} % 2]" for name in ("max", "min", "cummax", "cummin")),
     "torch.sort({x}, {d}, stable=True)[{n} % 2]",  # as other sorts, and medians, give ties in any order
     "torch.median({x}.contiguous(), {d})[0]",  # PyTorch 2.13 gives memory without values for expanded tensors
-    "torch.copysign({x}, {y} + {c})",
+    "torch.copysign({x}, {y} + {c})",  # no level promises the sign of a zero
+    "torch.atan2({x} + {c}, {y})",
     "torch.floor_divide({x}.detach(), {y}.detach())",
     "torch.heaviside({x}.detach(), {y}.detach())",
     "torch.where({m}, {x}, {y})",
