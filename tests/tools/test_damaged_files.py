@@ -215,7 +215,7 @@ def raw_header(path: Path, header: dict[str, Any], data: bytes = b"") -> Path:
 @pytest.mark.parametrize(
     ("entry", "data"),
     [
-        ({"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}, bytes(4)),
+        ({"dtype": "F8_E5M2", "shape": [4], "data_offsets": [0, 4]}, bytes(4)),
         ({"dtype": "F8_E4M3", "shape": [2], "data_offsets": [0, 2]}, bytes(2)),
         ({"dtype": "F32", "shape": [1] * 65, "data_offsets": [0, 4]}, bytes(4)),
         ({"dtype": "F32", "shape": [2**62 + 1, 0], "data_offsets": [0, 0]}, b""),
