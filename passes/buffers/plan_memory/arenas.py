@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 
 @dataclass(frozen=True)
@@ -15,6 +13,10 @@ class Range:
     size: int
     first: int
     last: int
+
+    def overlaps(self, other: Range) -> bool:
+        """Returns whether both are live at some step."""
+        return self.first <= other.last and other.first <= self.last
 
 
 @dataclass
@@ -49,15 +51,14 @@ def by_lifetime(ranges: Sequence[Range], alignment: int, limit: int) -> ArenaLay
     Greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020.
     """
     layout = ArenaLayout([(0, 0)] * len(ranges))
-    placed: list[tuple[Range, tuple[int, int, int]]] = []  # each with its arena, offset and size
+    placed: list[int] = []
     # Small ranges fit into the gaps between large ones; placed first, they would scatter these.
     for number in sorted(range(len(ranges)), key=lambda i: (-ranges[i].size, ranges[i].first)):
         range_ = ranges[number]
-        first, last = range_.first, range_.last
-        busy = [place for other, place in placed if other.first <= last and first <= other.last]
+        busy = [(*layout.places[other], ranges[other].size) for other in placed if ranges[other].overlaps(range_)]
         arena, offset = _lowest(busy, range_.size, alignment, limit)
         layout.places[number] = (arena, offset)
-        placed.append((range_, (arena, offset, range_.size)))
+        placed.append(number)
         while len(layout.sizes) <= arena:
             layout.sizes.append(0)
         layout.sizes[arena] = max(layout.sizes[arena], offset + range_.size)
@@ -81,8 +82,5 @@ def _lowest(busy: Sequence[tuple[int, int, int]], size: int, alignment: int, lim
 
 def least_bytes(ranges: Sequence[Range]) -> int:
     """Returns the most bytes that are live at one step, a lower bound on any layout for this order."""
-    changes = Counter[int]()
-    for range_ in ranges:
-        changes[range_.first] += range_.size
-        changes[range_.last + 1] -= range_.size
-    return max(accumulate(changes[step] for step in sorted(changes)), default=0)
+    steps = {range_.first for range_ in ranges}  # the sum grows only where a range begins
+    return max((sum(r.size for r in ranges if r.first <= step <= r.last) for step in steps), default=0)
