@@ -47,7 +47,8 @@ def test_a_slider_goes_through_the_passes(browser: Browser, address: str) -> Non
     expect(page.locator("table")).to_contain_text("convert-to-llvm", timeout=1000 * WAIT_SECONDS)
     slider = page.get_by_role("slider")
     slider.focus()
-    for _ in range(5):
+    lowering = page.get_by_role("row").filter(has_text="lower-tg-to-buf").get_by_role("cell").first
+    for _ in range(int(lowering.inner_text())):
         slider.press("ArrowRight")
     expect(page.locator("pre")).to_contain_text("buf.kernel", timeout=1000 * WAIT_SECONDS)
     expect(page.locator("body")).to_contain_text("lower-tg-to-buf", timeout=1000 * WAIT_SECONDS)
