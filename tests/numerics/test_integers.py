@@ -120,7 +120,10 @@ def test_bits_merged_by_masks_beside_a_selection() -> None:
     condition = random.random(1000) > 0.5
 
     def merged(xp: Any, condition: Any, a: Any, b: Any) -> list[Any]:
-        merges = [(a & sign) | (b & ~sign), (b & sign) | (a & ~sign), ((a ^ b) & sign) ^ b, (a & 0xFF) | (b & ~0xFF)]
+        merges = [
+            *((a & sign) | (b & ~sign), (b & sign) | (a & ~sign), ((a ^ b) & sign) ^ b, (a & 0xFF) | (b & ~0xFF)),
+            *((a & sign) + (b & ~sign), (a | ~sign) & (b | sign), ((a << 8) >> 8) ^ ((b >> 24) << 24)),
+        ]
         return [xp.where(condition, *pair) for x in merges for y in (a, b) for pair in ((x, y), (y, x))]
 
     results = tg.jit(lambda *inputs: merged(tg, *inputs), device="cpu")(condition, a, b)

@@ -65,6 +65,8 @@ BINARY: Mapping[type[Operation], str] = {
     llvm.FDivOp: "fdiv",
     llvm.FRemOp: "frem",
 }
+BITWISE = llvm.AndOp | llvm.OrOp | llvm.XOrOp
+SHIFTS = llvm.ShlOp | llvm.LShrOp | llvm.AShrOp
 CASTS: Mapping[type[Operation], str] = {
     llvm.ZExtOp: "zext",
     llvm.SExtOp: "sext",
@@ -399,17 +401,19 @@ RULES: Mapping[type[Operation], Callable[[FunctionPrinter, Any], str]] = {
 
 
 def _merges_bits(op: Operation) -> bool:
-    """Returns whether an op joins bits that constant masks select.
+    """Returns whether an op joins bits that constant masks, or shifts there and back, select; sums do it too.
 
     LLVM 22 makes one instruction of AVX-512 of such a merge and a `select` between it and one of its operands, and
     computes its table of truth wrongly. What is frozen, which costs nothing, is not merged with what reads it.
     """
-    return isinstance(op, llvm.OrOp | llvm.XOrOp) and any(_is_masked(operand) for operand in op.operands)
+    return isinstance(op, BITWISE | llvm.AddOp | llvm.SubOp) and any(_is_masked(operand) for operand in op.operands)
 
 
 def _is_masked(value: SSAValue) -> bool:
     op = value.owner
-    return isinstance(op, llvm.AndOp) and any(isinstance(operand.owner, llvm.ConstantOp) for operand in op.operands)
+    if isinstance(op, SHIFTS):
+        return isinstance(op.operands[0].owner, SHIFTS)
+    return isinstance(op, BITWISE) and any(isinstance(operand.owner, llvm.ConstantOp) for operand in op.operands)
 
 
 def emit_function(function: llvm.FuncOp) -> str:
