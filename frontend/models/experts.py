@@ -63,7 +63,8 @@ class Experts(tg.nn.Module):
         """Applies to each token its experts, and returns the sum of their results, weighted.
 
         Which experts a token has is known only when the program runs. A few tokens read the matrices of theirs; for
-        more of them, which together have as many, each expert is applied to all, and what isn't theirs counts 0 times.
+        more of them, which together have as many, each expert is applied to all, and what isn't theirs is 0, whatever
+        it is.
 
         Args:
             x: Tokens, `[tokens, hidden_size]`.
@@ -78,8 +79,10 @@ class Experts(tg.nn.Module):
             inner = self.activation(rows @ gate) * (rows @ up)
             return tg.sum((inner @ down)[:, :, 0] * weights[..., None], 1)
         own = tg.sum(tg.where(chosen[..., None] == tg.arange(self.count), weights[..., None], 0.0), 1)
-        inner = self.activation(x @ self.gate_proj) * (x @ self.up_proj) * tg.swapaxes(own, 0, 1)[..., None]
-        return tg.einsum("eti,eih->th", inner, self.down_proj)
+        own = tg.swapaxes(own, 0, 1)[..., None]
+        # Masked where everything is still linear, so that neither results nor derivatives meet what overflows.
+        gate, up = (tg.where(own != 0, x @ matrix, 0.0) for matrix in (self.gate_proj, self.up_proj))
+        return tg.einsum("eti,eih->th", self.activation(gate) * up * own, self.down_proj)
 
 
 class SparseFeedForward(tg.nn.Module):

@@ -63,6 +63,23 @@ def test_a_few_tokens_have_the_results_and_derivatives_of_many() -> None:
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-4, atol=1e-9)
 
 
+def test_an_expert_that_overflows_is_for_its_own_tokens_alone() -> None:
+    """As one may in f16: neither the results nor the derivatives of other tokens meet it."""
+    start, (x, weights, chosen) = Experts(options()).initialized(0), drawn(6)
+    assert 0 not in chosen
+    scale = np.where(np.arange(8) == 0, np.float32(1e38), 1)[:, None, None]
+    large = {name: np.asarray(getattr(start, name)) * scale for name in ("gate_proj", "up_proj")}
+    experts = Experts(options()).initialized(0, values=large)
+    np.testing.assert_array_equal(*(np.asarray(applied(each, x, weights, chosen)) for each in (experts, start)))
+
+    def loss(x: Any, weights: Any, experts: Any) -> Any:
+        return tg.sum(applied(experts, x, weights, chosen) ** 2)
+
+    slopes = [tg.grad(loss, argnums=(0, 1))(x, weights, each) for each in (experts, start)]
+    for actual, expected in zip(*slopes, strict=True):
+        np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected))
+
+
 @pytest.mark.usefixtures("kept_programs")
 def test_a_token_reads_its_own_experts_alone() -> None:
     """Their matrices are read where a product reads them: no copies of them are kept."""
