@@ -146,7 +146,9 @@ class _Gptq(QuantizedWeight):
     def __init__(self, parts: Parts, bits: int, less: int, group: int):
         self.parts, self.bits, self._less, self._group = parts, bits, less, group
         rows, outputs = parts["qweight"].shape
-        self.shape, self.count = (outputs, rows * WORD // bits), parts["scales"].shape[0]
+        self.shape = outputs, inputs = outputs, rows * WORD // bits
+        named, size = "g_idx" in parts, group if group > 0 else inputs
+        self.count = parts["scales"].shape[0] if named else -(-inputs // size)
 
     def sizes(self) -> dict[str, int]:
         outputs, inputs = self.shape
@@ -272,7 +274,7 @@ def _gptq(entries: Mapping[str, Entry], config: Mapping[str, Any]) -> Read:
     bits = _one_of(config, "bits", (4, 8))
     kept = _one_of(config, "checkpoint_format", ("gptq", "gptq_v2"), "gptq")
     for layer, parts in _layers(entries, ".qweight", ("qweight", "qzeros", "scales"), ("g_idx",)):
-        yield layer, _Gptq(parts, bits, int(kept == "gptq"), config.get("group_size", -1))
+        yield layer, _Gptq(parts, bits, int(kept == "gptq"), config.get("group_size") or -1)
 
 
 def _awq(entries: Mapping[str, Entry], config: Mapping[str, Any]) -> Read:
@@ -287,9 +289,14 @@ def _bitsandbytes(entries: Mapping[str, Entry], config: Mapping[str, Any]) -> Re
     for kind in ("nf4", "fp4"):
         state = f"quant_state.bitsandbytes__{kind}"
         for name, parts in _layers(entries, f".{state}", ("absmax", "quant_map", state), nested):
+            if name not in entries:
+                raise InputError(f"{user_line()}: the folder has {name}.{state}, but lacks {name}")
             parts = {"weight": entries[name], **parts}
             yield name.removesuffix(".weight"), _FourBits(name, parts, kind)
     for layer, parts in _layers(entries, ".SCB", ("weight", "SCB"), ("weight_format",)):
+        order = int(parts["weight_format"].read().reshape(())) if "weight_format" in parts else 0
+        if order:
+            raise InputError(f"{user_line()}: {layer}.weight_format is {order}; what is supported: 0, rows")
         yield layer, _EightBits(parts)
 
 

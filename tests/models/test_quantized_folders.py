@@ -166,6 +166,20 @@ def test_what_a_quantized_folder_lacks(tmp_path: Path) -> None:
         broken = {name: tensor[..., 1:] if name.endswith(part) else tensor for name, tensor in folder.weights.items()}
         with pytest.raises(InputError, match=rf"{part} of .*_proj is \[.*\], expected \d+ elements"):
             tg.models.from_pretrained(replace(folder, weights=broken).write(tmp_path))
+    for name, mark, message in (
+        ("gptq", "g_idx", r"scales of .*_proj is"),
+        ("nf4", "proj.weight", r"but lacks .*weight"),
+    ):
+        folder, _ = quantized(llama(), KINDS[name])
+        kept = {path: tensor for path, tensor in folder.weights.items() if not path.endswith(mark)}
+        config = {**KINDS[name].config, "group_size": 1 << 10}
+        with pytest.raises(InputError, match=message):
+            tg.models.from_pretrained(replace(folder, weights=kept).write(tmp_path, quantization_config=config))
+    folder, _ = quantized(llama(), KINDS["int8"])
+    order, scales = torch.tensor(2, dtype=torch.uint8), [path for path in folder.weights if path.endswith("SCB")]
+    permuted = {path.replace("SCB", "weight_format"): order for path in scales}
+    with pytest.raises(InputError, match=r"weight_format is 2; what is supported: 0"):
+        tg.models.from_pretrained(replace(folder, weights=folder.weights | permuted).write(tmp_path))
     folder, _ = quantized(llama(), KINDS["nf4"])
     broken = {name: tensor[:-1] if "quant_state" in name else tensor for name, tensor in folder.weights.items()}
     with pytest.raises(InputError, match=r"the state of .*_proj\.weight is not one of bitsandbytes'"):
