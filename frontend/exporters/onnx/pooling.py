@@ -121,15 +121,16 @@ def _average(op: reduce.SumOp) -> _Pool | None:
     return None if dtype_of(op.operand) == F64 else _pool(op, 0.0)
 
 
-def _scaled(op: reduce.SumOp, factor: float) -> Match | None:
+def _with_padding(op: reduce.SumOp, factor: float) -> Match | None:
     pool = _average(op)
     if pool is None:
         return None
-    rest, dtype = factor * math.prod(pool.size), dtype_of(op.operand)
+    dtype = dtype_of(op.operand)
+    if not _is_one(factor * math.prod(pool.size), dtype):
+        return None  # A sum from a mean would not be exact for integers.
 
     def build(graph: Graph) -> str:
-        mean = pool.write(graph, "AveragePool", dtype, graph.value(pool.source), count_include_pad=1)
-        return mean if _is_one(rest, dtype) else graph.node("Mul", mean, graph.number(rest, dtype))
+        return pool.write(graph, "AveragePool", dtype, graph.value(pool.source), count_include_pad=1)
 
     return Match((pool.source,), build)
 
@@ -139,17 +140,12 @@ def _is_one(factor: float, dtype: np.dtype[Any]) -> bool:
     return abs(factor - 1) < float(np.finfo(dtype).eps)
 
 
-@pattern(reduce.SumOp)
-def _window_sum(op: reduce.SumOp) -> Match | None:
-    return _scaled(op, 1.0)
-
-
 @pattern(arithmetic.MulOp)
 def _window_mean(op: arithmetic.MulOp) -> Match | None:
     total, factor = op.operands[0].owner, splat_value(op.operands[1])
     if factor is None:
         return None
-    if isinstance(total, reduce.SumOp) and (match := _scaled(total, factor)) is not None:
+    if isinstance(total, reduce.SumOp) and (match := _with_padding(total, factor)) is not None:
         return match
     inner = total.operand.owner if isinstance(total, ReshapeOp) else total
     return _global_mean(inner, op.shape, factor) if isinstance(inner, reduce.SumOp) else None
