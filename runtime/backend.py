@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from threading import RLock
@@ -491,26 +491,37 @@ def flat_inputs(inputs: Mapping[str, Any], names: Collection[str]) -> dict[str, 
     Args:
         inputs: Arrays, or trees of them, by name.
         names: The paths of inputs.
+
+    Raises:
+        ArgumentError: Two leaves have the same path.
     """
     flat: dict[str, Any] = {}
-    for name, value in inputs.items():
-        parts = None if name in names else _parts(value)
-        if parts is None:
-            flat[name] = value
-        else:
-            flat |= flat_inputs({f"{name}.{part}": each for part, each in parts.items()}, names)
+    for path, leaf in _leaves(inputs.items(), names):
+        if path in flat:
+            raise ArgumentError(f"the input {path!r} is given twice")
+        flat[path] = leaf
     return flat
 
 
-def _parts(value: Any) -> dict[str, Any] | None:
-    """Returns the children of a node of a tree by name, or None for a leaf."""
+def _leaves(nodes: Iterable[tuple[str, Any]], names: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yields the leaves of trees, with their paths."""
+    for path, value in nodes:
+        parts = None if path in names else _parts(value)
+        if parts is None:
+            yield path, value
+        else:
+            yield from _leaves(((f"{path}.{name}", part) for name, part in parts), names)
+
+
+def _parts(value: Any) -> Iterable[tuple[str, Any]] | None:
+    """Returns the children of a node of a tree with their names, or None for a leaf."""
     if isinstance(value, Mapping):
-        return {str(name): part for name, part in value.items()}
+        return [(str(name), part) for name, part in value.items()]
     if isinstance(value, list | tuple):
-        return dict(zip(getattr(value, "_fields", map(str, range(len(value)))), value, strict=True))
+        return zip(getattr(value, "_fields", map(str, range(len(value)))), value, strict=True)
     if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: getattr(value, part.name) for part in fields(value) if part.init}
-    return {} if value is None else None
+        return [(part.name, getattr(value, part.name)) for part in fields(value) if part.init]
+    return () if value is None else None
 
 
 class ScalarInputs:

@@ -109,6 +109,9 @@ def test_a_file_takes_the_same_trees(loss: Any, batch: Any, x_of: Any, tmp_path:
     expected = np.asarray(forward(batch=batch))
     for result in (loaded(batch=batch), loaded(batch)):
         np.testing.assert_array_equal(np.asarray(result), expected)
+    for twice in ({"batch": batch, "batch.x": BATCH.x}, {"batch": {1: BATCH.x, "1": BATCH.x}}):
+        with pytest.raises(ArgumentError, match=r"the input 'batch\.[x1]' is given twice"):
+            loaded(**twice)
     step: Any = tg.load(tmp_path / "step.tgp", device="cpu")
     assert sorted(step.inputs) == ["batch.targets.0", "batch.targets.1", "batch.x", "weight"]
     assert float(step.step(batch=batch, weight=2.0)) == float(made.step(batch=batch, weight=2.0))
