@@ -232,6 +232,7 @@ def reductions() -> Cases:
             *(a.sum(0), a.mean(-1, keepdim=True), a.amax((0,)), a.max(0), a.argmin(-1), a.any(0), a.logsumexp(0)),
             *(a.cumsum(0), a.logcumsumexp(-1), a.softmax(0), a.sort(0), a.flip(0), a.transpose(0, -1)),
             *(a.index_fill(0, torch.tensor([0]), 2.0), a.index_select(0, torch.tensor([0])), a.unsqueeze(-1)),
+            *(a.gather(0, torch.tensor([0])), torch.unsqueeze_copy(a, 0), a.unfold(0, 1, 1)),
         ],
         (),
     )

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils import _pytree as pytree
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError, TensorgradError
@@ -26,11 +25,8 @@ from tensorgrad.tracing.tracer import suspended
 FOLDED = 1 << 16
 """Known values of more elements are computed by the program, not stored in it."""
 
-AXES = ("dim", "dim0", "dim1", "dims")
+AXES = ("dim", "dim0", "dim1", "dims", "dimension")
 """The arguments that name axes of `self`."""
-
-NEW_AXES = frozenset(("aten.unsqueeze",))
-"""The ops whose axes are of their results."""
 
 
 def constant(value: torch.Tensor) -> Tensor | Pair:
@@ -108,10 +104,10 @@ class Evaluation:
                 contexts.enter_context(suspended())
             call = Call(name, outputs, self._drawn_key, self.run)
             arguments = _bound(rule, node.target, args, kwargs, call)
-            if not _has_axes_of_scalar(name, arguments):
+            if not _has_axes_of_scalar(arguments):
                 return _checked(call, rule.function(**arguments), outputs)
-            results = rule.function(**{name: _reshaped(value, (), (1,)) for name, value in arguments.items()})
-            return _checked(call, pytree.tree_map(lambda result: _reshaped(result, (1,), ()), results), outputs)
+            rows = {name: _row(value) for name, value in arguments.items()}
+            return _checked(call, rule.function(**rows), outputs, is_of_rows=True)
 
     def _drawn_key(self) -> Tensor:
         if self._key is None:
@@ -149,15 +145,15 @@ def _bound(rule: Rule, target: Any, args: Sequence[Any], kwargs: Mapping[str, An
     return {**bound, **extra}
 
 
-def _has_axes_of_scalar(name: str, arguments: Mapping[str, Any]) -> bool:
+def _has_axes_of_scalar(arguments: Mapping[str, Any]) -> bool:
     """Returns whether a call names an axis of a scalar, which PyTorch takes for a row of one element then."""
     tensor = arguments.get("self")
     is_scalar = isinstance(tensor, Tensor) and not tensor.ndim
-    return is_scalar and name not in NEW_AXES and any(arguments.get(axes) not in (None, [], ()) for axes in AXES)
+    return is_scalar and any(arguments.get(axes) not in (None, [], ()) for axes in AXES)
 
 
-def _reshaped(value: Any, shape: tuple[int, ...], new: tuple[int, ...]) -> Any:
-    return tg.reshape(value, new) if isinstance(value, Tensor) and value.shape == shape else value
+def _row(value: Any) -> Any:
+    return tg.reshape(value, (1,)) if isinstance(value, Tensor) and not value.ndim else value
 
 
 def _is_known(value: Any) -> bool:
@@ -177,16 +173,18 @@ def _is_small(outputs: Any) -> bool:
     return not isinstance(outputs, torch.Tensor) or (has_known_shape(outputs) and outputs.numel() <= FOLDED)
 
 
-def _checked(call: Call, result: Any, expected: Any) -> Any:
-    """Returns a result in PyTorch's dtype.
+def _checked(call: Call, result: Any, expected: Any, is_of_rows: bool = False) -> Any:
+    """Returns a result in PyTorch's dtype; what rows in place of scalars gave, in its shape too.
 
     Raises:
         ShapeError: It has another shape than PyTorch's.
     """
     if isinstance(expected, (tuple, list)) and isinstance(result, (tuple, list)):
-        return [_checked(call, part, other) for part, other in zip(result, expected, strict=False)]
+        return [_checked(call, part, other, is_of_rows) for part, other in zip(result, expected, strict=False)]
     if not isinstance(expected, torch.Tensor) or not isinstance(result, Tensor):
         return result
+    if is_of_rows and result.size == 1:
+        result = tg.reshape(result, tuple(expected.shape))
     if has_known_shape(expected) and result.shape != tuple(expected.shape):
         raise ShapeError(f"{call.name}: the result has shape {result.shape}, PyTorch's {tuple(expected.shape)}")
     return tg.cast(result, DTYPES[expected.dtype]) if expected.dtype in DTYPES else result
