@@ -15,7 +15,7 @@ from tensorgrad.nn.initializers import Initializer, constant
 from tensorgrad.ops import random
 from tensorgrad.runtime.conversion import converted, kind_of, to_numpy
 from tensorgrad.tracing.declared import Declared
-from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, is_float, is_half, spec
+from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, is_float, spec
 from tensorgrad.tracing.tensor import Traced
 
 
@@ -186,9 +186,12 @@ def is_float_number(value: object) -> bool:
 
 
 def parameter_of(values: object, where: str) -> Parameter:
-    """Returns a parameter with an array of floats as its initial value: of 16 bits if the array is, otherwise f32."""
+    """Returns a parameter with an array of floats as its initial value: f16 if the array is, otherwise f32.
+
+    So bf16 is widened, as where files are read: an update below 1/256 of a weight would be lost.
+    """
     array = to_numpy(values, where)
-    dtype = array.dtype if is_half(array.dtype) else NAMES["f32"]
+    dtype = array.dtype if array.dtype == NAMES["f16"] else NAMES["f32"]
     array = np.array(converted(array, dtype, SHORT[dtype], where))
     return Parameter(array.shape, dtype, as_initializer(array, array.shape))
 

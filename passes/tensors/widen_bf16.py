@@ -19,7 +19,7 @@ from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 @dataclass(frozen=True)
 class WidenBf16Pass(LevelPass):
-    """Computes in f32 what is bf16, and rounds each result once, to nearest and ties to even.
+    """Computes in f32 what is bf16, and rounds each result to nearest, ties to even; other dtypes go by way of f32.
 
     Expects functions on `tg`. Guarantees the same values, and that the only ops on bf16 are casts between bf16 and f32
     and ops that move elements (the trait `Moves`). For targets without integers of 16 bits, bitcasts of bf16 become

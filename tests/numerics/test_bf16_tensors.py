@@ -141,3 +141,12 @@ def test_native_code_stores_16_bits_and_shaders_32() -> None:
             sizes[device, dtype.itemsize] = sum(buffer.size for buffer in jitted.program.buffers)
     assert sizes["cpu", 2] == sizes["cpu", 4] // 2
     assert sizes["wgpu", 2] == sizes["wgpu", 4]
+
+
+def test_arrays_of_bf16_in_a_module_are_parameters_of_f32() -> None:
+    class Scaled(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = np.ones(2, bfloat16)
+
+    assert Scaled().named_parameters()["weight"].dtype == np.float32

@@ -19,10 +19,11 @@ UPPER = 0xFFFF0000
 
 
 def converts_bf16(op: Operation) -> TypeGuard[arith.ExtFOp | arith.TruncFOp]:
-    """Returns whether an op rounds f32 to bf16, or extends bf16 to f32."""
-    return (isinstance(op, arith.TruncFOp) and op.result.type == bf16) or (
-        isinstance(op, arith.ExtFOp) and op.input.type == bf16
-    )
+    """Returns whether an op rounds to bf16 or extends it, also whole vectors."""
+    if not isinstance(op, arith.TruncFOp | arith.ExtFOp):
+        return False
+    narrow = op.result.type if isinstance(op, arith.TruncFOp) else op.input.type
+    return bf16 in (narrow, getattr(narrow, "element_type", None))
 
 
 def rounded_bits(f: Formula, x: Value) -> Value:

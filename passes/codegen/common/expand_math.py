@@ -18,7 +18,7 @@ from math import inf, nan, pi
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import ModuleOp, f16, f32, f64
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, f64
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
@@ -587,7 +587,8 @@ class ExpandMathPass(LevelPass):
         """Expands every op of `EXPANSIONS` in `op`.
 
         Raises:
-            PassFailedException: one has a type other than f32 and f16; the module is unchanged then.
+            PassFailedException: one has a type other than f32 and f16, or bf16 is converted from or to another type
+                than f32; the module is unchanged then.
         """
         ops = list(operations(op.body.block))
         expandable = [inner for inner in ops if type(inner) in EXPANSIONS]
@@ -598,8 +599,13 @@ class ExpandMathPass(LevelPass):
             if type_ not in (f32, f16):
                 problem = f"expand-math supports f32 and f16, got {type_}"
                 raise PassFailedException(f"{inner.name} at {line_of(inner.location)}: {problem}")
+        conversions = [inner for inner in ops if converts_bf16(inner)]
+        for inner in conversions:
+            types = {inner.operands[0].type, inner.results[0].type}
+            if types != {bf16, f32}:
+                problem = f"expand-math converts scalars between f32 and bf16, got {', '.join(sorted(map(str, types)))}"
+                raise PassFailedException(f"{inner.name} at {line_of(inner.location)}: {problem}")
         for inner in expandable:
             expand(inner, self.target.native)
-        for inner in reversed(ops):  # extensions before what they extend
-            if converts_bf16(inner):
-                expand_bf16(inner)
+        for inner in reversed(conversions):  # extensions before what they extend
+            expand_bf16(inner)
