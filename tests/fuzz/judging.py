@@ -101,7 +101,7 @@ def judged(subject: Subject, seed: int, device: str) -> Verdict:
     with others_warnings():
         try:
             drawn = _finite(subject, generator)
-        except RuntimeError as error:
+        except (RuntimeError, IndexError) as error:
             return Verdict("discarded", f"PyTorch: {error}")
         if drawn is None:
             return Verdict("discarded", "not finite")
@@ -277,7 +277,9 @@ def _exported(
 
 def _difference(own: np.ndarray, expected: np.ndarray) -> float:
     """Returns the largest difference, relative to the largest element or one; infinity between unlike shapes."""
-    if own.shape != expected.shape:
+    if own.shape != expected.shape or np.issubdtype(own.dtype, np.floating) != np.issubdtype(
+        expected.dtype, np.floating
+    ):
         return np.inf
     if not np.issubdtype(expected.dtype, np.floating):
         return 0.0 if np.array_equal(own, expected) else np.inf

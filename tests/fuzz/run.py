@@ -1,4 +1,6 @@
-"""Judges random programs, and prints what became of them; ends with status 1 if one is wrong or fails.
+"""Judges random programs, and prints what became of them.
+
+Ends with status 1 if one is wrong or fails, or if few could be compared.
 
     python tests/fuzz/run.py torch --count 1000 --on cpu,wgpu,onnx,onnxruntime
     python tests/fuzz/run.py nnsmith --count 1000 --on numpy,cpu
@@ -19,6 +21,9 @@ from pathlib import Path
 sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("importers", "helpers")]
 
 from judging import judged
+
+LEAST_RIGHT = 0.5
+"""The fraction of programs that have to be right: a run that compares little says little."""
 
 
 def main() -> None:
@@ -44,7 +49,7 @@ def main() -> None:
     for reason, count in reasons.most_common():
         print(f"{count:6} {reason[:200]}")
     print(f"{options.count} programs in {(time.monotonic() - start) / 60:.1f} minutes: {dict(kinds)}")
-    sys.exit(bool(kinds["wrong"] or kinds["failed"]))
+    sys.exit(bool(kinds["wrong"] or kinds["failed"]) or kinds["right"] < LEAST_RIGHT * options.count)
 
 
 if __name__ == "__main__":
