@@ -70,7 +70,8 @@ def test_an_expert_that_overflows_is_for_its_own_tokens_alone() -> None:
     scale = np.where(np.arange(8) == 0, np.float32(1e38), 1)[:, None, None]
     large = {name: np.asarray(getattr(start, name)) * scale for name in ("gate_proj", "up_proj")}
     experts = Experts(options()).initialized(0, values=large)
-    np.testing.assert_array_equal(*(np.asarray(applied(each, x, weights, chosen)) for each in (experts, start)))
+    result, expected = (np.asarray(applied(each, x, weights, chosen)) for each in (experts, start))
+    np.testing.assert_array_equal(result, expected)
 
     def loss(x: Any, weights: Any, experts: Any) -> Any:
         return tg.sum(applied(experts, x, weights, chosen) ** 2)

@@ -176,10 +176,10 @@ def test_what_a_quantized_folder_lacks(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             tg.models.from_pretrained(replace(folder, weights=kept).write(tmp_path, quantization_config=config))
     folder, _ = quantized(llama(), KINDS["int8"])
-    order, scales = torch.tensor(2, dtype=torch.uint8), [path for path in folder.weights if path.endswith("SCB")]
-    permuted = {path.replace("SCB", "weight_format"): order for path in scales}
+    scales = [path for path in folder.weights if path.endswith("SCB")]
+    permuted = {path.replace("SCB", "weight_format"): torch.tensor(2, dtype=torch.uint8) for path in scales}
     with pytest.raises(InputError, match=r"weight_format is 2; what is supported: 0"):
-        tg.models.from_pretrained(replace(folder, weights=folder.weights | permuted).write(tmp_path))
+        tg.models.from_pretrained(replace(folder, weights={**folder.weights, **permuted}).write(tmp_path))
     folder, _ = quantized(llama(), KINDS["nf4"])
     broken = {name: tensor[:-1] if "quant_state" in name else tensor for name, tensor in folder.weights.items()}
     with pytest.raises(InputError, match=r"the state of .*_proj\.weight is not one of bitsandbytes'"):
