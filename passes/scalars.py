@@ -294,13 +294,7 @@ class Value:
         return self.magnitude_bits() > 0x7F800000
 
     def signed_as(self, other: Value) -> Value:
-        """Returns the magnitude of an f32 with the sign of another.
-
-        Native code doesn't use the bits: LLVM 22 miscompiles, for AVX-512, the choice between `other` and what consists
-        of some of its bits, where `other` itself is made from bits, as an extended bf16 is.
-        """
-        if isinstance(self.builder, Formula) and self.builder.native:
-            return self.builder.apply(math.CopySignOp, self, other)
+        """Returns the magnitude of an f32 with the sign of another."""
         return (self.magnitude_bits() | (other.bits() & 0x80000000)).as_real()
 
     def truncated(self) -> Value:
