@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of, slots_attribute
@@ -28,6 +29,14 @@ def block_of(function: FuncOp) -> Block:
 def return_of(function: FuncOp) -> func.ReturnOp:
     """Returns the `func.return` at the end of a function of one block."""
     return cast(func.ReturnOp, block_of(function).last_op)
+
+
+def retype(value: SSAValue, new_type: Attribute) -> None:
+    """Gives a value another type; an argument of a block keeps its location."""
+    location = getattr(value, "location", None)
+    new = Rewriter.replace_value_with_new_type(value, new_type)
+    if location is not None:
+        cast(Any, new).location = location
 
 
 def set_signature(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slot]) -> None:

@@ -18,6 +18,11 @@ def operations(block: Block) -> Iterator[Operation]:
         op = op.next_op
 
 
+def defined_values(op: Operation) -> list[SSAValue]:
+    """Returns an op's results, and the arguments of its blocks."""
+    return [*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
+
+
 def cloned(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:
     """Returns a copy of an op that reads `values` instead of its operands; adds the copy's results to them."""
     return op.clone(values) if op.regions else op.clone_without_regions(values)

@@ -10,13 +10,14 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, MemRefType, ModuleOp, bf16, f32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.dialects.buf import buffer_type, element_of, shape_of
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.dialects.tg.base import dense, dense_to_numpy
-from tensorgrad.passes.functions import set_signature
+from tensorgrad.passes.analyses.walking import defined_values
+from tensorgrad.passes.functions import retype, set_signature
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
@@ -47,20 +48,15 @@ class StoreBf16AsF32Pass(LevelPass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 _retype_arguments(function)
         for inner in ops:
-            for value in _defined(inner):
-                _retype(value)
-            if isinstance(inner, arith.ConstantOp) and isinstance(inner.value, FloatAttr):
-                inner.properties["value"] = _as_f32(inner.value)
+            for value in defined_values(inner):
+                _widen(value)
+            if isinstance(inner, arith.ConstantOp) and isinstance(inner.value, FloatAttr) and inner.value.type == bf16:
+                inner.properties["value"] = FloatAttr(inner.value.value.data, f32)
         for inner in ops:
             if isinstance(inner, arith.ExtFOp) and inner.input.type == inner.result.type:
                 Rewriter.replace_op(inner, [], [inner.input])
             elif isinstance(inner, arith.TruncFOp) and inner.input.type == inner.result.type:
                 _round(inner)
-
-
-def _defined(op: Operation) -> list[SSAValue]:
-    """Returns an op's results, and the arguments of its blocks."""
-    return [*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
 
 
 def _retype_arguments(function: FuncOp) -> None:
@@ -72,7 +68,7 @@ def _retype_arguments(function: FuncOp) -> None:
         _named(slot) if element_of(argument) == bf16 else slot for argument, slot in zip(arguments, slots, strict=True)
     ]
     for argument in list(arguments):
-        _retype(argument)
+        _widen(argument)
     set_signature(function, slots, [])
 
 
@@ -83,23 +79,12 @@ def _named(slot: Slot) -> Slot:
     return replace(slot, value=dense(value.astype(np.float32)))
 
 
-def _retype(value: SSAValue) -> None:
+def _widen(value: SSAValue) -> None:
     """Gives f32, or a buffer of it, the place of bf16."""
-    kind: Attribute = value.type
-    if kind == bf16:
-        new_type: Attribute = f32
-    elif isinstance(kind, MemRefType) and element_of(value) == bf16:
-        new_type = buffer_type(shape_of(value), f32)
-    else:
-        return
-    location = getattr(value, "location", None)
-    new = Rewriter.replace_value_with_new_type(value, new_type)
-    if location is not None:
-        cast(Any, new).location = location
-
-
-def _as_f32(value: FloatAttr[Any]) -> FloatAttr[Any]:
-    return FloatAttr(value.value.data, f32) if value.type == bf16 else value
+    if value.type == bf16:
+        retype(value, f32)
+    elif isinstance(value.type, MemRefType) and element_of(value) == bf16:
+        retype(value, buffer_type(shape_of(value), f32))
 
 
 def _round(op: arith.TruncFOp) -> None:

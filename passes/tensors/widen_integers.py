@@ -10,12 +10,10 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, ModuleOp, TensorType, f16, i8, i16, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Attribute, Block, SSAValue
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import (
-    Tensor,
     TensorOp,
     dense,
     dense_to_numpy,
@@ -27,7 +25,7 @@ from tensorgrad.dialects.tg.base import (
     ui16,
     ui32,
 )
-from tensorgrad.dialects.tg.build import TensorBuilder, element_of
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise.arithmetic import (
     AndOp,
     BitcastOp,
@@ -39,7 +37,8 @@ from tensorgrad.dialects.tg.elementwise.arithmetic import (
 )
 from tensorgrad.dialects.tg.leaves import ConstantOp, IotaOp
 from tensorgrad.dialects.tg.traits import never_overflows
-from tensorgrad.passes.functions import return_of, set_signature
+from tensorgrad.passes.analyses.walking import defined_values
+from tensorgrad.passes.functions import return_of, retype, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.half_bits import bits_of_half, half_of_bits
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -88,9 +87,9 @@ def _widen(function: FuncOp) -> None:
             elements = [element_of(value) for value in (*op.operands, *op.results)]
             if any(element in WIDE for element in elements):
                 ops.append((op, elements[:-1], elements[-1]))
-    for value in [value for op in function.walk() for value in _defined(op)]:
+    for value in [value for op in function.walk() for value in defined_values(op)]:
         if isinstance(value.type, TensorType) and element_of(value) in WIDE:
-            _retype(value)
+            retype(value, tensor(shape_of(value), WIDE[element_of(value)]))
     for op, operand_types, result_type in ops:
         _rewrite(op, operand_types, result_type)
     if before != after:
@@ -105,18 +104,6 @@ def _named(slot: Slot, value: SSAValue) -> Slot:
 
 def _bits(element: Attribute) -> int:
     return cast(IntegerType, element).bitwidth
-
-
-def _defined(op: Operation) -> list[SSAValue]:
-    """Returns an op's results, and the arguments of its blocks."""
-    return [*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
-
-
-def _retype(value: SSAValue) -> None:
-    kind, location = cast(Tensor, value.type), getattr(value, "location", None)
-    new = Rewriter.replace_value_with_new_type(value, tensor(kind.get_shape(), WIDE[kind.get_element_type()]))
-    if location is not None:
-        cast(Any, new).location = location
 
 
 def _rewrite(op: TensorOp, operand_types: list[Attribute], result_type: Attribute) -> None:
