@@ -144,11 +144,11 @@ class QuantizedWeight(ABC):
 
 class _Gptq(QuantizedWeight):
     def __init__(self, parts: Parts, bits: int, less: int, group: int):
-        self.parts, self.bits, self._less, self._group = parts, bits, less, group
+        self.parts, self.bits, self._less = parts, bits, less
         rows, outputs = parts["qweight"].shape
         self.shape = outputs, inputs = outputs, rows * WORD // bits
-        named, size = "g_idx" in parts, group if group > 0 else inputs
-        self.count = parts["scales"].shape[0] if named else -(-inputs // size)
+        self._group = group if group > 0 else inputs
+        self.count = parts["scales"].shape[0] if "g_idx" in parts else -(-inputs // self._group)
 
     def sizes(self) -> dict[str, int]:
         outputs, inputs = self.shape
@@ -170,7 +170,7 @@ class _Gptq(QuantizedWeight):
     def groups(self) -> np.ndarray:
         if "g_idx" in self.parts:
             return self.parts["g_idx"].read()
-        return np.arange(self.shape[1]) // (self._group if self._group > 0 else self.shape[1])
+        return np.arange(self.shape[1]) // self._group
 
 
 class _Awq(QuantizedWeight):
