@@ -218,14 +218,13 @@ def updated(tensor, update):
 
 
 class Fields(Mapping[str, str]):
-    """The fields of a template, drawn when they are used."""
+    """The fields of a template, each drawn when it is first used."""
 
     def __init__(self, draw: random.Random, values: Mapping[str, torch.Tensor]):
         self._draw, self._values = draw, values
         self._drawn: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
-        # Booleans and constants are drawn anew where they occur twice; operands are not.
         if name not in self._drawn:
             self._drawn[name] = self._field(name)
         return self._drawn[name]
@@ -306,8 +305,8 @@ def _lines(draw: random.Random, values: dict[str, torch.Tensor]) -> tuple[list[s
             with others_warnings():
                 expression = draw.choice(TEMPLATES).format_map(fields)
                 value = eval(expression, scope | values)
-        except (LookupError, RuntimeError, ValueError, TypeError, NotImplementedError):
-            continue  # It doesn't fit its operands.
+        except (LookupError, RuntimeError, ValueError, TypeError):
+            continue  # PyTorch refuses it for these operands, as most templates fit only some shapes and dtypes.
         if _is_wanted(value):
             name = f"v{len(lines)}"
             lines.append(f"{name} = {expression}")
