@@ -19,7 +19,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch_comparison import factors, named, on_device, others_warnings
+from torch_comparison import differentiated, factors, named, on_device, others_warnings
 
 import tensorgrad as tg
 
@@ -231,12 +231,8 @@ def _own(
 ) -> dict[str, np.ndarray]:
     """Returns what the imported module computes."""
     model = tg.from_torch(closed, *others).initialized(device=device)
-    results = named(model(*(on_device(x, device) for x in others)), tg.Tensor)
-    loss: Any = 0.0
-    for name, factor in factors({name: value for name, value in expected.items() if name in results}).items():
-        loss = loss + tg.sum(results[name] * tg.tensor(factor, results[name].dtype, device=device))
-    if isinstance(loss, tg.Tensor) and loss.requires_grad:
-        loss.backward()
+    weights = factors({name: value for name, value in expected.items() if not name.startswith(GRADIENT)})
+    results = differentiated(model, others, {}, weights, device)
     own = {name: x.numpy() for name, x in results.items()}
     for name, parameter in model.named_parameters().items():
         gradient = parameter.grad

@@ -54,13 +54,8 @@ def differences(
     )
     module.zero_grad()
     torch_loss.backward()
-    own_args, own_kwargs = pytree.tree_map(lambda leaf: on_device(leaf, device), (tuple(args), kwargs))
-    results = named(model(*own_args, **own_kwargs), tg.Tensor)
+    results = differentiated(model, args, kwargs, weights, device)
     assert results.keys() == expected.keys()
-    loss: Any = 0.0
-    for name, factor in weights.items():
-        loss = loss + tg.sum(results[name] * tg.tensor(factor, results[name].dtype, device=device))
-    loss.backward()
     worst = {name: _difference(results[name].numpy(), value) for name, value in expected.items()}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
@@ -72,6 +67,20 @@ def differences(
         if name in buffers:
             worst[f"buffer {name}"] = _difference(buffers[name].numpy(), value)
     return worst
+
+
+def differentiated(
+    model: Any, args: Any, kwargs: dict[str, Any], weights: dict[str, np.ndarray], device: Any
+) -> dict[str, tg.Tensor]:
+    """Returns an imported module's results, after the derivative of their sum with `factors`."""
+    own_args, own_kwargs = pytree.tree_map(lambda leaf: on_device(leaf, device), (tuple(args), kwargs))
+    results = named(model(*own_args, **own_kwargs), tg.Tensor)
+    loss: Any = 0.0
+    for name, factor in weights.items():
+        loss = loss + tg.sum(results[name] * tg.tensor(factor, results[name].dtype, device=device))
+    if isinstance(loss, tg.Tensor) and loss.requires_grad:
+        loss.backward()
+    return results
 
 
 def on_device(leaf: Any, device: tg.DeviceName) -> Any:
