@@ -127,3 +127,18 @@ def test_jax_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ImportError, match="pip install jax"):
         tg.from_jax(lambda x: x, np.ones(3))
     assert importlib.util.find_spec("tensorgrad.importers.jax") is not None
+
+
+def test_constants_of_bf16_are_widened() -> None:
+    """Those of a list, and one that repeats an element."""
+    function = tg.from_stablehlo("""
+    func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %list = stablehlo.constant dense<[1.5, -2.0, 3.0]> : tensor<3xbf16>
+      %half = stablehlo.constant dense<0.5> : tensor<3xbf16>
+      %sum = stablehlo.add %list, %half : tensor<3xbf16>
+      %wide = stablehlo.convert %sum : (tensor<3xbf16>) -> tensor<3xf32>
+      %result = stablehlo.add %wide, %x : tensor<3xf32>
+      return %result : tensor<3xf32>
+    }
+    """)
+    np.testing.assert_array_equal(function(np.zeros(3, np.float32)), [2.0, -1.5, 3.5])

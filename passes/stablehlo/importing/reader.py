@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, DenseIntOrFPElementsAttr, TensorType, f32, i32, i64
+from xdsl.dialects.builtin import BFloat16Type, DenseIntOrFPElementsAttr, TensorType, bf16, f32, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
@@ -20,6 +20,7 @@ from tensorgrad.dialects.tg.base import (
     NumpyArray,
     Tensor,
     dense_to_numpy,
+    is_splat,
     numpy_dtype,
     tensor,
     ui32,
@@ -156,15 +157,14 @@ def constant_array(value: HloOp | SSAValue) -> NumpyArray | None:
     if not isinstance(op, ConstantOp):
         return None
     attribute = cast("DenseIntOrFPElementsAttr[Any]", op.value)
-    kind = cast(Tensor, attribute.type)
-    if isinstance(kind.get_element_type(), BFloat16Type):
-        bits = np.frombuffer(attribute.data.data, np.uint16).astype(np.uint32) << np.uint32(16)
-        return np.broadcast_to(
-            bits.view(np.float32).reshape(kind.get_shape() if bits.size > 1 else ()), kind.get_shape()
-        )
-    if kind.get_element_type() not in NUMPY_DTYPES:
-        raise Unsupported(f"elements of {kind.get_element_type()} are not supported")
-    return dense_to_numpy(attribute)
+    element = cast(Tensor, attribute.type).get_element_type()
+    if element not in NUMPY_DTYPES:
+        raise Unsupported(f"elements of {element} are not supported")
+    array = dense_to_numpy(attribute)
+    if element != bf16:
+        return array
+    compact = array[(slice(1),) * array.ndim] if is_splat(array) else array
+    return np.broadcast_to(compact.astype(np.float32), array.shape)
 
 
 def scalar_constant(value: SSAValue) -> float | int | bool | None:
