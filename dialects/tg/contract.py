@@ -64,7 +64,7 @@ class DotGeneralOp(TensorOp):
         ls, rs = lhs.get_shape(), rhs.get_shape()
         element = lhs.get_element_type()
         require(element == rhs.get_element_type(), lambda: f"element types differ: {lhs} and {rhs}")
-        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
+        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
         check_axes([*lb, *lc], len(ls), "left axes")
         check_axes([*rb, *rc], len(rs), "right axes")
         require(len(lb) == len(rb) and len(lc) == len(rc), "both sides must name the same number of axes")

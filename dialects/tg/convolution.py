@@ -164,9 +164,12 @@ class ConvOp(TensorOp):
         lists = [int_list(properties, name) for name in cls.PROPERTIES[:-1]]
         groups, element = int_value(properties, "groups"), lhs.get_element_type()
         ls, rs = lhs.get_shape(), rhs.get_shape()
-        require(element == rhs.get_element_type(), f"element types differ: {lhs} and {rhs}")
-        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
-        require(len(ls) == len(rs) >= 2, f"needs [batch, channels, ...] and [out, channels, ...], got {lhs} and {rhs}")
+        require(element == rhs.get_element_type(), lambda: f"element types differ: {lhs} and {rhs}")
+        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+        require(
+            len(ls) == len(rs) >= 2,
+            lambda: f"needs [batch, channels, ...] and [out, channels, ...], got {lhs} and {rhs}",
+        )
         require(
             all(len(listed) == len(ls) - 2 for listed in lists),
             f"stride, low, high and dilations must name each of the {len(ls) - 2} spatial axes",
@@ -316,8 +319,8 @@ class FoldOp(TensorOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         axes, stride, dilation, extents = (int_list(properties, name) for name in cls.PROPERTIES)
         rank, element = operands[0].get_num_dims() - len(axes), operands[0].get_element_type()
-        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
-        require(rank >= 0, f"{operands[0]} has no window axis for each of {list(axes)}")
+        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+        require(rank >= 0, lambda: f"{operands[0]} has no window axis for each of {list(axes)}")
         counts, size = operands[0].get_shape()[:rank], operands[0].get_shape()[rank:]
         _check_windows(axes, rank, size, stride, dilation)
         require(

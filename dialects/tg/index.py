@@ -120,7 +120,7 @@ class ScatterAddOp(TensorOp):
         axis, extent = int_value(properties, "axis"), int_value(properties, "extent")
         element = updates.get_element_type()
         _require_indices(indices, extent)
-        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
+        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
         require(extent >= 0, f"extent {extent} is negative")
         require(
             axis >= 0 and shape[axis : axis + len(index_shape)] == index_shape,
@@ -215,9 +215,11 @@ class ScatterAddAlongAxisOp(TensorOp):
         axis, extent = _axis(properties, len(shape)), int_value(properties, "extent")
         element = updates.get_element_type()
         _require_indices(indices, extent)
-        require(is_float(element) or is_integer(element), f"takes numbers, not {element}")
+        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
         require(extent >= 0, f"extent {extent} is negative")
-        require(shape == indices.get_shape(), f"updates {updates} and indices {indices} must have the same shape")
+        require(
+            shape == indices.get_shape(), lambda: f"updates {updates} and indices {indices} must have the same shape"
+        )
         return tensor([*shape[:axis], extent, *shape[axis + 1 :]], element)
 
     @rounding_once

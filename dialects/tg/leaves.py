@@ -81,7 +81,7 @@ class IotaOp(TensorOp):
         require(0 <= axis < len(shape), f"axis {axis} is out of range for rank {len(shape)}")
         require(all(extent >= 0 for extent in shape), f"shape {list(shape)} has a negative extent")
         element = properties["element"]
-        require(is_float(element) or is_integer(element), f"positions must be numbers, got {element}")
+        require(is_float(element) or is_integer(element), lambda: f"positions must be numbers, got {element}")
         largest = int(np.iinfo(numpy_dtype(element)).max) if is_integer(element) else (1 << 32) - 1
         require(shape[axis] - 1 <= largest, lambda: f"positions on an axis of {shape[axis]} don't fit {element}")
         return tensor(shape, element)

@@ -298,7 +298,11 @@ class Computation:
         )
         self._order, self._rebuild = trees.flatten(positions)
         self._captured = lifting.tensors
-        self._key = sha256(str(self._function).encode()).digest()
+
+    @functools.cached_property
+    def _key(self) -> bytes:
+        """Tells programs apart, for devices that keep what they compiled; the reference needs no text of it."""
+        return sha256(str(self._function).encode()).digest()
 
     def _checking(self, arguments: Sequence[Tensor]) -> Callable[[IndexRanges], None]:
         """Returns what keeps the required ranges of indices, and checks them for these arguments at once."""

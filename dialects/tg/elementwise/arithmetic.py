@@ -68,7 +68,7 @@ class UnaryOp(TensorOp):
             "bits": is_integer(element) or element == i1,
             "any": True,
         }[cls.ELEMENTS]
-        require(takes, f"takes {cls.ELEMENTS} elements, got {element}")
+        require(takes, lambda: f"takes {cls.ELEMENTS} elements, got {element}")
         return operands[0]
 
     def prepare(self) -> Evaluate:
@@ -171,7 +171,7 @@ class BinaryOp(TensorOp):
             "number": is_float(element) or is_integer(element),
             "bits": element == i1 or is_integer(element),
         }[cls.ELEMENTS]
-        require(takes, f"takes {cls.ELEMENTS} elements, got {element}")
+        require(takes, lambda: f"takes {cls.ELEMENTS} elements, got {element}")
         return operands[0]
 
     def prepare(self) -> Evaluate:

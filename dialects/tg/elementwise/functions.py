@@ -422,7 +422,7 @@ class IsFiniteOp(UnaryOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         element = operands[0].get_element_type()
-        require(is_float(element), f"takes float elements, got {element}")
+        require(is_float(element), lambda: f"takes float elements, got {element}")
         return tensor(operands[0].get_shape(), i1)
 
     function = by_numpy(np.isfinite)

@@ -360,7 +360,7 @@ class PolygammaOp(TensorOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         element, order = operands[0].get_element_type(), int_value(properties, "order")
-        require(is_float(element), f"takes float elements, got {element}")
+        require(is_float(element), lambda: f"takes float elements, got {element}")
         require(0 <= order <= MOST_ORDER, f"order must be from 0 to {MOST_ORDER}, got {order}")
         return operands[0]
 
