@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,15 @@ def test_buffers_without_handles_are_read_by_their_methods(device: WebGPUDevice,
     assert handovers == ["promise", "thread"]
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Has SIGINT raise, also where this process was started in the background and ignores it."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("patient", "interruptible")
 def test_an_interrupt_ends_a_wait(device: WebGPUDevice, library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait asks again and again, and Python handles signals in between; the buffer that it mapped is given up."""
     buffer = written(device)
