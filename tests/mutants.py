@@ -2,6 +2,10 @@
 
     python tests/mutants.py                    # five faults in each room, by `make check`, then `make test`
     python tests/mutants.py --rooms fuse,grad --each 2 --rings check
+    python tests/mutants.py --each 40 --rings test --lines .coverage
+
+The last asks only the tests that run the changed line, which another run has written down (in a checkout with
+pytest-cov): `pytest -n 2 -m "not nightly and not mlir and not web" --cov=tensorgrad --cov-context=test`.
 
 A fault is one changed operator, comparison, constant or condition, at a place drawn by seed. Some change nothing that
 could be noticed: what counts is that a ring notices what the rings beyond it do. Files are changed in place and
@@ -13,10 +17,12 @@ from __future__ import annotations
 import argparse
 import ast
 import random
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,11 +58,14 @@ ROOMS = {
 }
 
 RINGS = {
-    "check": "check",
+    "check": "check and not nightly",
     "test": "not nightly and not mlir and not web",
     "nightly": "nightly",
 }
 """The tests of each ring by marker, beyond those of the rings before it; pyright is left out, which few faults fool."""
+
+AT_ONCE = 500
+"""The number of named tests of one command."""
 
 NO_TESTS = 5
 """The status of pytest where a marker leaves no test."""
@@ -155,23 +164,42 @@ def faults(room: str, count: int, seed: int) -> list[Fault]:
     return drawn
 
 
-def commands(ring: str, room: Room) -> Iterator[tuple[str, ...]]:
-    """Yields the commands of a ring, those first that are likeliest to notice a fault of a room."""
+def tests_that_run(fault: Fault, lines: str) -> list[str]:
+    """Returns the tests that run the line of a fault, told by the contexts of a database of coverage.py's."""
+    # A test's context is its name, then the phase; bits of a blob stand for the lines, the lowest ones first.
+    query = """
+        SELECT DISTINCT context, numbits FROM line_bits
+        JOIN file ON file.id = file_id JOIN context ON context.id = context_id
+        WHERE path LIKE ? AND context LIKE '%|run'
+    """
+    installed = f"tensorgrad/{fault.path.relative_to(ROOT).as_posix().removeprefix('frontend/')}"
+    with closing(sqlite3.connect(lines)) as database:
+        rows = database.execute(query, (f"%/{installed}",)).fetchall()
+    byte, bit = divmod(fault.line, 8)
+    return [context.removesuffix("|run") for context, bits in rows if len(bits) > byte and bits[byte] >> bit & 1]
+
+
+def commands(ring: str, fault: Fault, names: list[str] | None) -> Iterator[tuple[str, ...]]:
+    """Yields the commands of a ring, those first that are likeliest to notice a fault; of named tests alone."""
     tests = ("pytest", "-x", "-q", "-n", "2", "-m", RINGS[ring])
+    if names is not None:
+        yield from ((*tests, *names[start : start + AT_ONCE]) for start in range(0, len(names), AT_ONCE))
+        return
     if ring == "check":
         yield "lit", "-q", "--workers", "2", "tests/lit"
     else:
-        yield *tests, *(f"tests/{folder}" for folder in room.tests)
+        yield *tests, *(f"tests/{folder}" for folder in ROOMS[fault.room].tests)
     yield tests
 
 
-def noticed(fault: Fault, rings: list[str]) -> tuple[str, float]:
+def noticed(fault: Fault, rings: list[str], lines: str | None) -> tuple[str, float]:
     """Returns the first ring that notices a fault, or `nobody`, and how long that took in seconds."""
     original, start = fault.path.read_text(encoding="utf-8"), time.monotonic()
     try:
         fault.path.write_text(fault.text, encoding="utf-8")
+        names = None if lines is None else tests_that_run(fault, lines)
         for ring in rings:
-            for program, *words in commands(ring, ROOMS[fault.room]):
+            for program, *words in commands(ring, fault, names):
                 command = [Path(sys.executable).with_name(program), *words]
                 status = subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode
                 if status not in (0, NO_TESTS):
@@ -187,12 +215,13 @@ def main() -> None:
     parser.add_argument("--rings", default="check,test", help="comma-separated, in the order in which they are asked")
     parser.add_argument("--each", type=int, default=5, help="the number of faults in a room")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lines", metavar="FILE", help="a database of coverage.py's with a context for each test")
     options = parser.parse_args()
     if subprocess.run(["git", "diff", "--quiet"], cwd=ROOT, check=False).returncode:
         parser.error("files are changed and restored: commit or stash what has changed first")
     for room in options.rooms.split(","):
         for fault in faults(room, options.each, options.seed):
-            ring, seconds = noticed(fault, options.rings.split(","))
+            ring, seconds = noticed(fault, options.rings.split(","), options.lines)
             print(f"{ring:8} {seconds:5.0f} s  {fault}", flush=True)
 
 
