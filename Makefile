@@ -18,6 +18,8 @@ export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := frontend dialects passes interpreters checks runtime tools lab web/__init__.py
+# The package, at the place where tools/check_types.sh puts it; half the time of all types.
+PACKAGE_TYPES := build/types/tensorgrad
 CHECKED := $(SOURCES) tests examples benchmarks distribution
 
 # The editable install links file by file, so the stamps' name changes with the list of package files and with
@@ -41,29 +43,29 @@ train: $(EXAMPLES_READY) ## Train a digits classifier (DEVICE=auto, cpu, wgpu or
 
 install: $(TEST_READY) ## Install the package and everything the tests need into .venv
 
-test: lint adapter ## Run every check: lint, types (beside the tests, as pyright takes one core), lit, unit, proofs
+test: lint adapter ## Run every check: lint, types of the package (beside the tests, on one core), lit, unit, proofs
 	@mkdir -p build
-	@sh tools/check_types.sh $(BIN) >build/types.log 2>&1 & types=$$!; \
+	@sh tools/check_types.sh $(BIN) $(PACKAGE_TYPES) >build/types.log 2>&1 & types=$$!; \
 	status=0; $(MAKE) --no-print-directory lit unit proofs || status=$$?; \
 	wait $$types || status=$$?; \
 	cat build/types.log; exit $$status
 
 check: lint lit adapter ## Run the loop of a developer: lint, lit, values and derivatives of every op, a program of each family
-	$(PYTEST) -n $(JOBS) -m check $(PYTEST_ARGS)
+	$(PYTEST) -n $(JOBS) -m "check and not nightly" $(PYTEST_ARGS)
 
 lint: $(TEST_READY) ## Check style and formatting with ruff, and the messages of commits
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@$(BIN)/python tools/check_commits.py
 
-types: $(TEST_READY) ## Check types with pyright
+types: $(TEST_READY) ## Check types with pyright, those of tests, benchmarks and examples too
 	@sh tools/check_types.sh $(BIN)
 
 lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
 	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/lit --verbose --workers $(JOBS) $(LIT_ARGS) tests/lit
 
 unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly, mlir or web (PYTEST_ARGS='-k name')
-	$(PYTEST) -n $(JOBS) -m "not nightly and not mlir and not web" $(PYTEST_ARGS)
+	$(PYTEST) -n $(JOBS) --dist worksteal -m "not nightly and not mlir and not web" $(PYTEST_ARGS)
 
 proofs: $(TEST_READY) ## Prove rules of passes and emitted kernels, by z3 and in processes of its own
 	$(PYTEST) -n $(JOBS) -m "not nightly" tests/proofs $(PYTEST_ARGS)
