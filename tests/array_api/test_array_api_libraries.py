@@ -91,7 +91,7 @@ with sklearn.config_context(array_api_dispatch=True):
 """
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("program", [SCIPY, SCIKIT_LEARN], ids=["scipy", "scikit-learn"])
 def test_functions_for_any_library(program: str, python: str) -> None:
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}

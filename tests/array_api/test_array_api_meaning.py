@@ -122,6 +122,7 @@ def test_arrays_know_their_namespace() -> None:
         _ = xp.ones(3).mT
 
 
+@pytest.mark.nightly
 def test_code_for_any_library_has_derivatives() -> None:
     def loss(x: Any, w: Any) -> Any:
         namespace = x.__array_namespace__()
@@ -134,7 +135,7 @@ def test_code_for_any_library_has_derivatives() -> None:
     assert np.array_equal(rows, [1, 10, 3]) and rows.dtype == xp.float32
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["cholesky", "det", "inv", "slogdet", "solve"])
 def test_derivatives_of_linear_algebra(name: str) -> None:
     def function(x: Any, y: Any) -> Any:
@@ -145,6 +146,7 @@ def test_derivatives_of_linear_algebra(name: str) -> None:
     tg.testing.check_grads(function, (matrices, FLOATS[0]), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_loops_and_steps_as_native_code() -> None:
     narrow = [part.astype(np.float32) for part in (POSITIVE, MATRICES[0], *PAIRS["float"])]
 

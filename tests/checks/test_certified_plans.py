@@ -118,7 +118,7 @@ def test_training_steps(certified: Certified, name: str, target: Target) -> None
     assert certified.shared
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("target", [CPU, WEBGPU_DEFAULT], ids=lambda target: target.name)
 def test_loops_and_branches(certified: Certified, target: Target) -> None:
     plan(tg.compile(Model(), loss=with_loops, inputs=INPUTS, device="numpy", **OPTIONS["sgd"]), target)

@@ -6,6 +6,7 @@ import itertools
 from typing import Any, cast
 
 import numpy as np
+import pytest
 from buffer_text import parse
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
@@ -70,6 +71,7 @@ def lifetimes(module: ModuleOp) -> list[tuple[int, int]]:
     return spans
 
 
+@pytest.mark.nightly
 def test_buffers_that_share_bytes_while_both_are_needed_show() -> None:
     text, arguments = planned()
     clean = BufferExecutor(parse(text)).run(arguments)

@@ -180,7 +180,7 @@ def test_another_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "tg.call" not in small
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(4, 3)
 @pytest.mark.parametrize(
     ("needs", "expected"),
     [

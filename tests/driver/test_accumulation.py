@@ -97,7 +97,7 @@ class NormedInTorch(torch.nn.Module):
         return self.last(torch.tanh(self.norm(self.first(x))))
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_step_is_that_of_the_loop_in_pytorch(device):
     training = compiled(
@@ -212,7 +212,7 @@ def test_micro_batches_have_keys_of_their_own():
     assert drawn[0] == drawn[1] and len(set(drawn[0])) == 5
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_place_within_a_step_is_part_of_the_state(device, tmp_path):
     make = {"loss": keyed, "optimizer": tg.optim.adamw(1e-2, clip_norm=0.3), "device": device, "accumulate": MICRO}
@@ -292,6 +292,7 @@ def test_half_floats_are_added_up_in_single_precision():
     assert np.array_equal(training.parameters()["w"], np.full(3, 0.5 - 32500.0, np.float16))
 
 
+@pytest.mark.nightly
 def test_frozen_parameters_have_no_sums():
     model = MLP(3, 5, 2)
     model.freeze("layers.0.*")
@@ -338,7 +339,7 @@ def test_a_memory_limit_is_for_both_programs():
 FIT: dict[str, Any] = {"steps": 8, "evaluate_every": 3}
 
 
-@pytest.mark.in_turns(4, 1)
+@pytest.mark.in_turns(6, 1)
 @pytest.mark.parametrize(("killed", "every"), [(1, None), (2, None), (4, None), (8, None), (1, 2), (5, 2)])
 def test_a_run_that_failed_goes_on_bit_for_bit(killed, every, tmp_path):
     # Epochs of five batches: checkpoints that come with them lie within steps.

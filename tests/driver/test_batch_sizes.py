@@ -37,7 +37,7 @@ def close(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> Non
         np.testing.assert_allclose(actual[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.in_turns(2, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_state_goes_on(device: str) -> None:
     """Each step equals that of a training compiled for its size: parameters, moments, key, schedule and step count."""

@@ -199,7 +199,7 @@ def test_a_folder_that_is_missing(tmp_path):
         trained(0).save_checkpoint(tmp_path / "nowhere" / "c.safetensors")
 
 
-@pytest.mark.in_turns(5)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_a_saved_training_is_a_checkpoint_too(device, accumulate, tmp_path):

@@ -21,7 +21,7 @@ MOST_DISPATCHES = {
 MOST_BYTES = {"mlp": 4_500_000, "sine": 320_000, "convnet": 11_200_000, "addition": 14_500_000, "gpt": 48_900_000}
 
 
-@pytest.mark.in_turns(3, 2)
+@pytest.mark.in_turns(6, 2)
 @pytest.mark.parametrize(("name", "target"), MOST_DISPATCHES)
 def test_a_step_costs_little(name: str, target: str) -> None:
     counts = count(name, target)

@@ -33,7 +33,7 @@ def losses(training: Any, numbers: Any) -> list[np.ndarray]:
     return values
 
 
-@pytest.mark.in_turns(4, 2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("shard", [None, "optimizer"])
 def test_a_checkpoint_of_four_is_the_state_of_any_number(device, shard, tmp_path):
@@ -110,6 +110,7 @@ def test_a_step_goes_on_in_its_middle_with_any_number_of_processes(device, size,
             np.testing.assert_allclose(values[path], value, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_a_group_reads_what_a_process_on_its_own_wrote(tmp_path):
     file, program = tmp_path / "c.safetensors", tmp_path / "p.safetensors"
     training = trained(None)
@@ -139,6 +140,7 @@ def test_parts_of_the_state_are_read_without_the_others():
     assert partial_state is not None and "last.weight" in partial_state
 
 
+@pytest.mark.nightly
 def test_a_training_is_replaced_by_one_of_fewer_processes():
     def run(group):
         training = trained(group, shard="optimizer")
@@ -177,6 +179,7 @@ def test_what_one_process_cannot_read_all_raise_and_nothing_is_loaded(tmp_path):
     assert all(in_group(2, run))
 
 
+@pytest.mark.nightly
 def test_a_state_of_another_shape_is_refused_everywhere(tmp_path):
     file = tmp_path / "c.safetensors"
     state = trained(None).state_dict()
@@ -201,6 +204,7 @@ def test_a_state_of_another_shape_is_refused_everywhere(tmp_path):
     assert all(in_group(2, load))
 
 
+@pytest.mark.nightly
 def test_programs_of_a_group_are_not_saved(tmp_path):
     def run(group):
         training = compiled(group)

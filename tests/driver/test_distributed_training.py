@@ -42,7 +42,7 @@ def scores(model: Any, x: Any, y: Any) -> Any:
     }
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 def test_attached_functions_take_whole_batches_and_give_whole_results(device):
     def use(group):
@@ -71,6 +71,7 @@ def test_attached_functions_take_whole_batches_and_give_whole_results(device):
             assert collectives == (device == "cpu")  # values computed from parts are gathered once
 
 
+@pytest.mark.nightly
 def test_evaluations_weigh_by_an_input():
     def weighted(model, x, y, mask):
         each = tg.cross_entropy(logits(model, x), y, reduction="none")
@@ -133,6 +134,7 @@ def test_the_reference_has_the_whole_batch(gives_part):
         close(step, stepped)
 
 
+@pytest.mark.nightly
 def test_a_step_that_one_process_finds_not_finite_is_taken_back_by_all():
     def use(group):
         training = compiled(group, shard="optimizer", check_numerics=True)
@@ -153,6 +155,7 @@ def test_a_step_that_one_process_finds_not_finite_is_taken_back_by_all():
         close(following, loss)
 
 
+@pytest.mark.nightly
 def test_values_that_one_process_finds_out_of_range_all_refuse():
     def use(group):
         training = compiled(group, checks=True)
@@ -169,6 +172,7 @@ def test_values_that_one_process_finds_out_of_range_all_refuse():
         close(loss, use(None))
 
 
+@pytest.mark.nightly
 def test_steps_of_a_group_are_measured():
     def use(group):
         training = compiled(group, device="cpu")

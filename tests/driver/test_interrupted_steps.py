@@ -121,7 +121,7 @@ def test_a_step_is_whole_or_has_not_been(device: tg.DeviceName) -> None:
     check_interrupted(training(device))
 
 
-@pytest.mark.in_turns(2, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("calls", [1, 2])
 def test_so_is_a_micro_batch(calls: int) -> None:
     check_interrupted(training("cpu", accumulate=2), calls)
@@ -131,7 +131,7 @@ def test_so_is_a_step_that_can_be_repeated_on_another_device() -> None:
     check_interrupted(training("wgpu", on_device_lost="restart", snapshot_every=2))
 
 
-@pytest.mark.in_turns(2, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_so_is_a_step_that_is_profiled(device: tg.DeviceName) -> None:
     """Its kernels run one by one: an exception between two of them takes the step back."""
@@ -150,7 +150,7 @@ def test_so_is_a_step_that_is_profiled(device: tg.DeviceName) -> None:
             assert bits(subject.state_dict()) == states[subject.step_count], at
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_so_is_a_step_that_is_rolled_back(device: tg.DeviceName) -> None:
     """An exception while a divergent step is taken back leaves the state before or after it, not a mixture."""

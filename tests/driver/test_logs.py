@@ -89,6 +89,7 @@ def test_schedules_memory_and_caches_are_explained(caplog: pytest.LogCaptureFixt
     assert any(re.fullmatch(r"\d+ of \d+ kernels were compiled before, found in .*", message) for message in native)
 
 
+@pytest.mark.nightly
 def test_the_variable_chooses_topics() -> None:
     program = "import tensorgrad as tg, numpy as np; tg.jit(lambda x: tg.exp(x) + 1, device='cpu')(np.ones(3, 'f4'))"
     output = subprocess.run(

@@ -318,7 +318,7 @@ def test_a_target_without_half_floats_refuses_the_program() -> None:
         training.program_for("webgpu-default")
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_are_added_up_over_micro_batches_too(device: tg.DeviceName) -> None:
     whole, parts = of_images(device=device, precision="f16"), of_images(device=device, precision="f16", accumulate=2)

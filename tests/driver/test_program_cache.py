@@ -190,7 +190,7 @@ def losses(training: tg.Training) -> list[str]:
     return [float(training.step(**batch(seed))).hex() for seed in range(3)]
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("count", [1, 2])
 def test_another_process_runs_no_pass(count: int, folder: Path, tmp_path: Path) -> None:
     """With any hash seed and folder; two concurrent starts don't disturb each other."""
@@ -270,6 +270,7 @@ CHANGES: dict[str, tuple[dict[str, Any], Callable[[pytest.MonkeyPatch], object]]
 }
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_changes_the_program_misses(
     name: str, folder: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch
@@ -334,6 +335,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.in_turns(4, 1)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damage_is_dropped_and_made_anew(
     name: str, folder: Path, ran: list[str], caplog: pytest.LogCaptureFixture
@@ -374,6 +376,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(
         assert losses(compiled()) == expected and not ran, "what can be read is used"
 
 
+@pytest.mark.nightly
 def test_who_looks_at_passes_has_them_run(
     folder: Path, ran: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,7 @@ def test_what_is_found_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.Monk
     assert again.module("buf") == first.module("buf")
 
 
+@pytest.mark.nightly
 def test_no_time_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path))
     assert compiled(tune=1e-9).module("buf") == compiled().module("buf")

@@ -54,7 +54,7 @@ def padded(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.pad(value, ((0, 0), (0, beyond))) for name, value in batch.items()}
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["cpu", "wgpu", "numpy"])
 def test_ragged_batches_take_a_program_for_each_bucket(device: tg.DeviceName, caplog: pytest.LogCaptureFixture) -> None:
     """Each loss equals that of a program of the exact length, without a mask, in the same state."""

@@ -21,7 +21,7 @@ def on_group(name: str, device: Any, size: int, steps: int = STEPS, **options: A
     return simulate(size, lambda group: trained(name, device, group, steps, **options), timeout=TIMEOUT)
 
 
-@pytest.mark.in_turns(13, 7)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("size", [2, 4])
@@ -82,12 +82,13 @@ def test_micro_batches_are_exchanged_once() -> None:
     assert sent[2] >= 4 * parameters
 
 
+@pytest.mark.nightly
 def test_a_step_has_one_message() -> None:
     """Gradients of all parameters, the loss and a metric."""
     assert on_group("mlp", "cpu", 2, 1)[0]["statistics"]["collectives"] == 1
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("shard", [None, "optimizer"])
 @pytest.mark.parametrize("clip", [None, 1.0])
 def test_gradients_are_sent_once(clip: float | None, shard: Literal["optimizer"] | None) -> None:
@@ -111,7 +112,7 @@ def test_gradients_are_sent_once(clip: float | None, shard: Literal["optimizer"]
         assert parameters <= bytes_sent <= 1.4 * parameters  # with padding, the loss, and the norm
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("size", [2, 4])
 def test_shards_of_the_state(size: int) -> None:
     """Each process keeps an equal part of every state that can be divided equally."""

@@ -112,7 +112,7 @@ print(function.device, sorted(function.parameters()))
         np.testing.assert_allclose(saved["logits"], expected["all"][0], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_a_training_goes_on_without_the_compiler(accumulate: int, tmp_path: Path) -> None:
     training = compiled(accumulate=accumulate)

@@ -292,7 +292,8 @@ def test_a_language_model_is_fine_tuned(finetune, small_folder, tmp_path, device
     assert len(pieces) == 6 and pieces == [*finetune.written(tmp_path / "merged", "The ", 6, device, seed=0)]
 
 
-@pytest.mark.parametrize("bits", [8, pytest.param(4, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("bits", [8, 4])
 def test_a_language_model_of_few_bits_is_fine_tuned(finetune, small_folder, tmp_path, bits):
     """The merged model has the weights of the integers, and the adapters' change."""
     folder, sizes = small_folder

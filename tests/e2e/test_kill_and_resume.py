@@ -68,6 +68,7 @@ def test_many_kills(device, python, tmp_path):
     check(python, tmp_path, device, steps=4000, kills=30)
 
 
+@pytest.mark.nightly
 def test_a_kill_while_gradients_are_added_up(python, tmp_path):
     check(python, tmp_path, "numpy", steps=40, kills=1, accumulate=5)
 

@@ -65,6 +65,7 @@ def test_cores_are_shared_out() -> None:
     assert len(threads_of_processes) == 3 and all(1 <= int(threads) <= share for threads in threads_of_processes)
 
 
+@pytest.mark.nightly
 def test_a_rank_that_raises_ends_all() -> None:
     done = launched("-n", 3, SCRIPT, "raising")
     assert done.returncode == 1
@@ -75,7 +76,7 @@ def test_a_rank_that_raises_ends_all() -> None:
     assert "[1] ValueError: a mistake of rank 1\n" in done.stderr and "MPI_ABORT" not in done.stderr
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize(("way", "number"), [("killed", signal.SIGKILL), ("crashing", signal.SIGSEGV)])
 def test_a_rank_that_is_killed_is_noticed(way: str, number: signal.Signals) -> None:
     done = launched("-n", 3, SCRIPT, way)
@@ -162,6 +163,7 @@ def test_restarts_are_counted(tmp_path: Path) -> None:
     assert last_report(done.stderr).endswith("RuntimeError: died at step 1\n")
 
 
+@pytest.mark.nightly
 def test_a_launcher_alone_will_do() -> None:
     """Without `tg launch`, the group's exception hook ends all processes."""
     command = [str(Path(sys.executable).with_name("mpiexec")), "--map-by", ":OVERSUBSCRIBE", "-n", "2"]

@@ -99,7 +99,7 @@ def test_tied_weights() -> None:
     assert list(network.named_parameters()) == ["0.weight"]
 
 
-@pytest.mark.in_turns(2, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_logits_of_the_labels_by_two_index_arrays(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any, y: Any) -> Any:

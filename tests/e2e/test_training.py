@@ -45,7 +45,7 @@ def digits() -> ModuleType:
     return module
 
 
-@pytest.mark.in_turns(3, 2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_a_sine_is_learnt(device):
     training = tg.compile(

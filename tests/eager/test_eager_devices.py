@@ -253,7 +253,7 @@ def nodes() -> int:
     return sum(isinstance(tracked, TapeNode) for tracked in gc.get_objects())
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 def test_no_graph_is_kept_alive(pair: Any) -> None:
     """Without a garbage collection, as there are no reference cycles."""
     source, target = pair
@@ -374,6 +374,7 @@ def test_memory_is_shared_on_request() -> None:
                 assert np.array_equal(moved, expected + 1) and np.array_equal(shared, expected)
 
 
+@pytest.mark.nightly
 def test_shared_memory_lives_as_long_as_who_uses_it() -> None:
     numbers = np.arange(1000, dtype=np.float32)
     gone = weakref.ref(numbers)

@@ -86,6 +86,7 @@ def test_a_loop_of_the_same_ops_compiles_once(eager_device: RecordingDevice) -> 
     assert (eager_device.flushes, sum(program.compilations for program in eager_device.programs)) == (5, 1)
 
 
+@pytest.mark.nightly
 def test_a_thousand_small_ops_are_few_programs(eager_device: RecordingDevice) -> None:
     x = eager_device.made(np.ones(4, np.float32))
     for _ in range(3 * LONGEST):
@@ -613,6 +614,7 @@ def test_large_arrays_of_any_order_and_truths(eager_device: RecordingDevice) -> 
             assert not np.asarray(result).flags.writeable
 
 
+@pytest.mark.nightly
 def test_no_collection_is_needed() -> None:
     """Values and graphs have no reference cycles, so they are freed immediately."""
     eager_device = eager_device_named("cpu")

@@ -25,7 +25,7 @@ QUICK = [case for case in CASES if case[1] != "compile" or case == NO_MEMORY]
 """With one compilation, the quickest."""
 
 
-@pytest.mark.in_turns(8)
+@pytest.mark.in_turns(24)
 @pytest.mark.parametrize(("device", "name", "kind"), QUICK)
 def test_some_faults(device: str, name: str, kind: str, tmp_path: Path) -> None:
     """Evenly over the operation."""
@@ -49,6 +49,7 @@ def check_kills(python: str, device: str, names: str, most: int) -> None:
     assert survived.keys() == set(KILLS) and all(int(count) > 0 for count in survived.values()), survived
 
 
+@pytest.mark.nightly
 def test_some_kills(python: str) -> None:
     check_kills(python, "numpy", "save_checkpoint,fit", 4)
 

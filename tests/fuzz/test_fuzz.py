@@ -34,6 +34,7 @@ def written(expression: str) -> Subject:
 
 
 @pytest.mark.usefixtures("device")
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_program_is_right(place: str) -> None:
     assert judged(torch_programs.program(COMPARED), COMPARED, place) == Verdict("right")

@@ -52,7 +52,7 @@ def images(count: int = 6, size: int = 5) -> torch.Tensor:
     return torch.randn(count, 1, size, size, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_ten_steps_of_training_are_those_of_pytorch(device: tg.DeviceName) -> None:
     torch.manual_seed(0)

@@ -40,7 +40,11 @@ def test_levels(level: str, piece: str) -> None:
     shown = ran("levels", level=level)
     assert piece in shown.text
     assert shown.losses[-1] < shown.losses[0]
-    assert ran("levels", optimizer="adam").sizes["tg"] > shown.sizes["tg"]
+
+
+@pytest.mark.nightly
+def test_a_level_shows_the_optimizer() -> None:
+    assert ran("levels", optimizer="adam").sizes["tg"] > ran("levels").sizes["tg"]
 
 
 def test_passes() -> None:
@@ -62,6 +66,10 @@ def test_schedules() -> None:
 def test_training() -> None:
     shown = ran("training")
     assert shown.losses[-1] < shown.losses[0]
+
+
+@pytest.mark.nightly
+def test_a_rate_that_is_too_large() -> None:
     assert not ran("training", optimizer="sgd", rate=10.0).solved
 
 
@@ -86,8 +94,13 @@ def test_bugs() -> None:
 
 
 def test_memory() -> None:
-    plain, frugal = ran("memory"), ran("memory", share=80)
+    plain = ran("memory")
     assert max(plain.live) <= plain.facts.arenas["workspace"] < sum(value.bytes for value in plain.buffers)
+
+
+@pytest.mark.nightly
+def test_less_memory() -> None:
+    plain, frugal = ran("memory"), ran("memory", share=80)
     assert frugal.facts.arenas["workspace"] < plain.facts.arenas["workspace"]
     assert frugal.facts.dispatches > plain.facts.dispatches and not frugal.refused
 
@@ -145,5 +158,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert mine.read_text(encoding="utf-8") == "# mine\n", "a notebook that was edited is kept"
     assert main(["lab", "nothing", "--folder", str(folder)]) == 1
     assert "there is no chapter 'nothing'; there are levels, passes" in capsys.readouterr().err
+
+
+@pytest.mark.nightly
+def test_a_copied_chapter_is_a_script(tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    assert main(["lab", "--copy-only", "--folder", str(folder)]) == 0
     script = subprocess.run([sys.executable, str(folder / "6_bugs.py")], capture_output=True, text=True, check=False)
     assert script.returncode == 0, script.stderr

@@ -43,7 +43,7 @@ def anew(model: Any, prompt: list[int], count: int) -> list[int]:
 @pytest.mark.parametrize(
     "model, device",
     [
-        (gpt2, "cpu"),
+        pytest.param(gpt2, "cpu", marks=pytest.mark.nightly),  # the tests below have its programs
         pytest.param(llama, "wgpu", marks=pytest.mark.nightly),  # whose ops tests/numerics has there
         (lambda: llama(**GEMMA2), "numpy"),
         pytest.param(lambda: llama(**MIXTRAL), "numpy", marks=pytest.mark.nightly),  # test_experts.py has a step of it
@@ -67,6 +67,7 @@ def test_a_cache_is_changed_in_place() -> None:
     assert {state.shape for name, state in states.items() if ".keys." in name} == {(3, 4, 64, 4)}
 
 
+@pytest.mark.nightly
 def test_on_a_device_with_gradients() -> None:
     model = gpt2()
     live = model.initialized(0, device="cpu")

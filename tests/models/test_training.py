@@ -28,7 +28,7 @@ def compiled(model: Any, device: tg.DeviceName) -> tg.Training:
 
 
 @pytest.mark.usefixtures("kept_programs")
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "device"),
     [("llama", "cpu"), ("llama", "wgpu"), ("gpt2", "cpu")],

@@ -157,6 +157,7 @@ def test_dropout(magnitude: bool) -> None:
         adapted(X)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_dropout_in_training(device: tg.DeviceName) -> None:
     options = tg.models.LlamaOptions(

@@ -151,6 +151,7 @@ def test_a_wrapped_base_is_frozen() -> None:
     assert np.array_equal(training.replace_model(wider).parameters()["k.base.weight"], wider.k.base.weight)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_layers_move_on_a_device(device: tg.DeviceName) -> None:
     model = Net().initialized(0, device=device)

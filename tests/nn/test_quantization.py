@@ -207,6 +207,7 @@ def training_of(model: Any, x: np.ndarray, device: tg.DeviceName) -> Any:
 X = np.random.default_rng(1).normal(size=(4, 24)).astype(np.float32)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("device, magnitude", [("numpy", False), ("cpu", True), ("wgpu", False)])
 def test_adapters_train_on_frozen_integers(device: tg.DeviceName, magnitude: bool) -> None:
     model = adapted(4, 24, 16, 8, magnitude=magnitude)
@@ -235,6 +236,7 @@ def test_adapted_layers_can_be_quantized_later() -> None:
     assert tg.nn.quantize(second, 4, 16) == []
 
 
+@pytest.mark.nightly
 def test_training_holds_integers_and_no_weight() -> None:
     extents, x = (512, 512, 512, 512), np.zeros((32, 512), np.float32)
     weights = 4 * 512 * 512 * 3

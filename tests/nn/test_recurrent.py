@@ -108,7 +108,7 @@ def test_relu() -> None:
     np.testing.assert_allclose(np.asarray(output), reference(torch.tensor(x))[0].detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @by_layer
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_training_is_the_same_on_devices(name: str, device: tg.DeviceName) -> None:
@@ -164,7 +164,7 @@ def mask_of(lengths: list[int], length: int, batch_first: bool) -> np.ndarray:
     return rows if batch_first else rows.T
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @by_layer
 @pytest.mark.parametrize(("options", "padding", "device"), PADDED)
 def test_padded_batches_are_packed_sequences(

@@ -42,7 +42,7 @@ def exactly(device: WebGPUDevice, target: Target, function: Any, *inputs: np.nda
         np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @on_both
 def test_sorts(device: WebGPUDevice, target: Target) -> None:
     x = RANDOM.integers(0, 90, (3, 400)).astype(np.float32)  # runs that are ranked, and one merge

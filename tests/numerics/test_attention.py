@@ -273,7 +273,7 @@ ON_TARGETS = {
 }
 
 
-@pytest.mark.in_turns(9)
+@pytest.mark.nightly
 @pytest.mark.parametrize("pair", ON_TARGETS)
 def test_device(device: WebGPUDevice, pair: str) -> None:
     name, target = ON_TARGETS[pair]

@@ -96,6 +96,7 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[np.ndarra
 """By what is special: a product, the same of float64, and its factors."""
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_are_those_of_rounded_factors(name: str, device: tg.DeviceName) -> None:
@@ -108,6 +109,7 @@ def test_products_are_those_of_rounded_factors(name: str, device: tg.DeviceName)
     assert np.abs(result - exact).max() > 1e-4 * np.abs(exact).max()  # they were rounded
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", [name for name in PRODUCTS if name != "few-rows"])
 def test_pairs_are_multiplied_at_once_where_the_cpu_can(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, _, factors = PRODUCTS[name]
@@ -130,6 +132,7 @@ def test_code_for_another_cpu_is_refused_by_name(monkeypatch: pytest.MonkeyPatch
         compiler.object_of(text)
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize(
     ("precision", "device"), [("bf16", "numpy"), ("bf16", "cpu"), *(("bf16-products", name) for name in DEVICES)]
 )
@@ -158,6 +161,7 @@ class Images(tg.nn.Module):
         return self.head(x.reshape(-1, 16 * 16))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("precision", ["bf16", "bf16-products"])
 def test_convolutions_round_alike_on_all_devices(precision: Any) -> None:
     x, y = normal(16, 3, 16, 16), normal(16, 10, seed=1)

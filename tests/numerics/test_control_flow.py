@@ -277,7 +277,7 @@ def compiled(module: ModuleOp, device: WebGPUDevice) -> Program:
     return build_program(module, device.target)
 
 
-@pytest.mark.in_turns(7)
+@pytest.mark.in_turns(14)
 @by_name
 def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
     module, inputs = module_of(name)
@@ -293,7 +293,7 @@ def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
             assert_same(outputs[key.split("/", 1)[1] if "gradient" not in key else key].numpy(), correct, 2e-5, key)
 
 
-@pytest.mark.in_turns(5, 1)
+@pytest.mark.in_turns(10, 1)
 @by_name
 def test_as_native_code(name: str) -> None:
     module, inputs = module_of(name)
@@ -340,6 +340,7 @@ def test_what_does_not_run_leaves_no_trace(device: WebGPUDevice) -> None:
     np.testing.assert_allclose(outputs["gradient/" + names.arguments[0]].numpy(), 3 * x**2, rtol=1e-6)
 
 
+@pytest.mark.nightly
 def test_programs_do_not_grow(device: WebGPUDevice) -> None:
     """Kernels and compiled code are the same for every length; dispatches grow linearly."""
 
@@ -364,6 +365,7 @@ def test_programs_do_not_grow(device: WebGPUDevice) -> None:
     assert statistics["bytes_moved"] > 3 * small.statistics["bytes_moved"]
 
 
+@pytest.mark.nightly
 def test_memory_grows_by_what_is_kept() -> None:
     """A longer loop needs memory only for its sequences and for what the derivative reads."""
 

@@ -86,6 +86,7 @@ def check_second_order(case: Case, lowered: bool) -> None:
     assert any(map(nonzero, differences)) == bool(case.value().size)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.check
 @by_id
 def test_first_order(case: Case) -> None:

@@ -81,6 +81,7 @@ def check_random_programs(count: int) -> None:
     assert sum(compared) >= FEWEST_DIVIDED * len(compared)
 
 
+@pytest.mark.nightly
 def test_programs_agree() -> None:
     check_random_programs(CHANGE)
 

@@ -95,7 +95,7 @@ def check_group(eager_device: RecordingDevice, cases: Sequence[Case]) -> None:
     assert eager_device.flushes - before <= 1 + len(cases)
 
 
-@pytest.mark.in_turns(18)
+@pytest.mark.nightly
 @pytest.mark.parametrize("cases", groups(first_of_each(4, SMOOTH)), ids=lambda cases: cases[0].id)
 def test_native_gradients(cases: Sequence[Case]) -> None:
     check_group(new_eager_device("cpu", CpuDevice(), 1), cases)

@@ -35,7 +35,7 @@ def check(function: Callable[..., Any], device: WebGPUDevice, x: np.ndarray[Any,
         np.testing.assert_allclose(result, correct, rtol=3e-5, atol=3e-5)
 
 
-@pytest.mark.in_turns(16)
+@pytest.mark.nightly
 @pytest.mark.parametrize("first", MOVES)
 def test_every_pair_of_moves(first: str, device: WebGPUDevice) -> None:
     def function(x: Tensor) -> Any:
@@ -48,7 +48,7 @@ def test_every_pair_of_moves(first: str, device: WebGPUDevice) -> None:
     check(function, device)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("end", [end for end in ENDS if end != "all"])
 def test_every_element(end: str, device: WebGPUDevice) -> None:
     def function(x: Tensor) -> Any:
@@ -58,7 +58,7 @@ def test_every_element(end: str, device: WebGPUDevice) -> None:
     check(function, device)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("end", ["from the end", "tail"])
 def test_gradients(end: str, device: WebGPUDevice) -> None:
     def function(x: Tensor) -> Any:
@@ -102,6 +102,7 @@ def check_chains(count: int, device: WebGPUDevice) -> None:
     check_chain()
 
 
+@pytest.mark.nightly
 def test_chains(device: WebGPUDevice) -> None:
     check_chains(CHANGE, device)
 

@@ -83,7 +83,7 @@ def test_halves_keep_it_too(device: WebGPUDevice) -> None:
         np.testing.assert_array_equal(on_device(device, module.clone(), [x])[0], reference(module, [x])[0], expression)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["convnet", "mlp", "gpt"])
 def test_ordinary_steps_are_as_they_were(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ops: list[Any] = []

@@ -371,7 +371,7 @@ def test_a_kernel_that_changes_a_result_is_named_with_the_pass(
         verified(device)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", DEVICES)
 def test_attached_and_accumulating_programs_are_compared(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     training = verified(device, accumulate=2)
@@ -398,7 +398,7 @@ def silent(case: Case, device: str) -> None:
         Compiled.of(module, device).check(values)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES[::EACH], ids=lambda case: case.id)
 def test_nothing_is_said_of_some_cases(case: Case) -> None:
     for device in DEVICES if fits_devices(case) else DEVICES[:1]:
@@ -438,6 +438,7 @@ def check_program(program: RandomProgram) -> None:
         Compiled.of(differentiated(program), device).check(inputs)
 
 
+@pytest.mark.nightly
 @some(3)
 @given(programs())
 def test_nothing_is_said_of_some_random_programs(program: RandomProgram) -> None:

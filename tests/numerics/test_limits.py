@@ -97,7 +97,7 @@ def test_every_case_keeps_to_limits(case: Case, target: Target) -> None:
     check_case(case, target)
 
 
-@pytest.mark.in_turns(6)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_a_training_step_keeps_to_limits(name: str) -> None:
     training, _ = workload(name)("numpy")

@@ -162,7 +162,7 @@ SHORT: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 
 @pytest.mark.parametrize("inner", [False, True], ids=["outer", "inner"])
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
-@pytest.mark.in_turns(24)
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", SHORT)
 def test_sharing_loops_changes_no_bit(
     device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch, target: Target, form: str, inner: bool

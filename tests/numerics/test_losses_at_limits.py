@@ -150,7 +150,7 @@ def expected(limit: Limit) -> tuple[NumpyArray, NumpyArray]:
     return values, x.grad.numpy()
 
 
-@pytest.mark.in_turns(3, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_limits(device: Any) -> None:
     """All losses, compiled as one program."""

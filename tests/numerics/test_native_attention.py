@@ -91,7 +91,7 @@ def chosen(name: str, queries: int, keys: int, features: int = 6) -> Form:
     return form
 
 
-@pytest.mark.in_turns(40)
+@pytest.mark.in_turns(80, 20)
 @pytest.mark.parametrize(("number", "form"), list(enumerate(ALL)), ids=IDS)
 def test_every_form(number: int, form: Form) -> None:
     module, inputs = gradient(form)
@@ -100,7 +100,7 @@ def test_every_form(number: int, form: Form) -> None:
     assert_close(results, plain_results(form), 2e-5)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("form", discarding(33, 37)[:-1], ids=lambda form: form.name)
 def test_discarded_rows(form: Form) -> None:
     module, inputs = gradient(form)
@@ -138,7 +138,7 @@ def test_one_kernel_on_buffers(joined: bool, monkeypatch: pytest.MonkeyPatch) ->
     assert parts == ({"forward", "backward"} if joined else {"forward", "queries", "keys"})
 
 
-@pytest.mark.in_turns(6, 1)
+@pytest.mark.in_turns(9, 1)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["plain", "padded-causal", "grouped"])
 def test_f64(name: str, width: int) -> None:
@@ -178,7 +178,7 @@ def test_half_floats_are_storage(name: str) -> None:
     assert_close([np.array(output.numpy()) for output in outputs.values()], expected, 2e-3)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("features", [1, 3, 64, 160])
 def test_features(features: int) -> None:
     """Fewer than a panel has, and more than shaders support."""
@@ -242,6 +242,7 @@ def test_every_index_is_inside(name: str) -> None:
     assert_close(results, plain_results(form), 2e-5)
 
 
+@pytest.mark.nightly
 def test_what_is_hidden_does_not_count_even_as_nan() -> None:
     """Keys that no query attends to give no NaN to others, and have no cotangent."""
     form = chosen("causal", 24, 70)

@@ -97,7 +97,7 @@ def schedule(module: ModuleOp, changes: Mapping[str, int]) -> int:
     return count
 
 
-@pytest.mark.in_turns(4, 3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_each_element_is_updated_once(kernels: ModuleOp, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """By any number of threads."""

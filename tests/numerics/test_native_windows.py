@@ -74,7 +74,7 @@ def inputs_of(shapes: Shapes) -> list[NumpyArray]:
     return [generator.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
-@pytest.mark.in_turns(12)
+@pytest.mark.in_turns(30)
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("name", WINDOWS)
 def test_values_and_gradients(name: str, body: str) -> None:
@@ -147,7 +147,7 @@ def contractions(name: str) -> list[tuple[PackedSchedule, GenericOp]]:
     return pairs
 
 
-@pytest.mark.in_turns(8)
+@pytest.mark.in_turns(16)
 @pytest.mark.parametrize("name", [name for name in WINDOWS if name not in ("groups", "depthwise")])
 def test_places_are_where_operands_lie(name: str) -> None:
     """Wherever an operand is present, its address is that of its map; neighbours in a run are contiguous."""

@@ -21,7 +21,7 @@ from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.tensor import Tensor
 
-CHANGE, NIGHTLY = 6, 2000
+CHANGE, NIGHTLY = 3, 2000
 """The number of programs for every change, and for `make nightly`."""
 
 PARTS = 8

@@ -171,6 +171,7 @@ def test_a_group_folds_sums_and_extremes(device: WebGPUDevice, target: Target) -
     check(device, function, [floats(7, 700)], target, "group")
 
 
+@pytest.mark.in_turns(4, 1)
 @pytest.mark.parametrize("columns", [1024, 256, 8, 9, 16, 127, 128, 132, 384, 520, 2048])
 def test_subgroups_fold_rows_to_the_same_bits(device: WebGPUDevice, columns: int) -> None:
     """The tree of a row doesn't depend on how its lanes exchange values; every lane gets the same results."""

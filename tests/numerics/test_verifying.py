@@ -149,7 +149,7 @@ def without_barriers(module: ModuleOp) -> None:
         op.erase()
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["lower-buf-to-wgsl", "relay-loops"])
 def test_a_missing_barrier_is_blamed_on_its_pass(name: str) -> None:
     compilation = training("wgpu")._compilation
@@ -200,7 +200,7 @@ def test_an_error_names_the_result_its_line_and_the_values() -> None:
     assert re.match(rf"{start}is {value} and was {value}; {value} is allowed", str(caught.value))
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 def test_a_training_that_is_compiled_rightly(device: str, precision: str) -> None:
@@ -220,7 +220,7 @@ def half(model: tg.nn.Module, x: tg.Tensor) -> tg.Tensor:
     return tg.mean(tg.exp(model(x).astype("f16")).astype("f32"))
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "options", [{"accumulate": 2}, {"loss": metrics}, {"loss": half}], ids=["micro", "metric", "half"]
 )
@@ -306,7 +306,7 @@ def silent(case: Case, target: Target) -> None:
             verifier.check(pass_, module)
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", CASES[::EACH], ids=lambda case: case.id)
 def test_nothing_is_said_of_some_cases(case: Case) -> None:
     silent(case, CPU)

@@ -9,7 +9,7 @@ from onnx_cases import Run, cases, failure, halves
 from tensorgrad.errors import TensorgradError
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
-PARTS = 16
+PARTS = 48
 """The number of parts that the cases are tested in, so that workers share them."""
 
 EXPECTED = exceptions.load()
@@ -39,7 +39,7 @@ def check(names: list[str], device: WebGPUDevice | None) -> None:
     assert not wrong, "\n".join(["run python tests/onnx/onnx_exceptions.py after looking at", *wrong])
 
 
-@pytest.mark.in_turns(16, 4)
+@pytest.mark.in_turns(48, 4)
 @pytest.mark.parametrize("number", range(PARTS))
 def test_reference(number: int) -> None:
     check(part(number), None)
@@ -76,6 +76,7 @@ def test_reasons() -> None:
     assert used <= set(exceptions.REASONS)
 
 
+@pytest.mark.nightly
 def test_most_cases_compute_from_inputs() -> None:
     """In few cases all inputs are constants."""
     fixed = 0

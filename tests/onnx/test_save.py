@@ -104,6 +104,7 @@ def test_training(name: str, tmp_path: Path) -> None:
     assert stepped.state["training/step"] == training.step_count == 11
 
 
+@pytest.mark.nightly
 def test_a_step_says_what_replaces_what(tmp_path: Path) -> None:
     training = LANGUAGE.training(tg.optim.adamw(1e-2))
     tg.onnx.save(training, tmp_path / "step.onnx")

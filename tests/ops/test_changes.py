@@ -65,7 +65,7 @@ def test_traced_indices_on_devices(device: tg.DeviceName, method: str) -> None:
     assert np.allclose(np.asarray(eager), again, rtol=1e-5)
 
 
-@pytest.mark.in_turns(10, 4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("key", [np.array([1, 1, 0]), slice(0, 3), np.s_[1:, np.array([2, 2, 0])]], ids=str)
 def test_derivatives(method: str, key: Any) -> None:

@@ -54,6 +54,7 @@ def recurrent(loop: Callable[..., Any], reverse: bool) -> Callable[..., Any]:
     return loss
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_derivatives_are_those_of_the_unrolled_loop(reverse: bool) -> None:
     ours, theirs = recurrent(tg.scan, reverse), recurrent(unrolled, reverse)
@@ -141,6 +142,7 @@ def test_without_xs() -> None:
     np.testing.assert_array_equal(np.asarray(rows), 2 ** np.arange(10))
 
 
+@pytest.mark.nightly
 def test_nested_and_with_gradients_inside() -> None:
     """Gradient descent in a scan, on the loss of a scan; differentiated with respect to its start."""
 

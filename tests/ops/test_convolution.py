@@ -97,6 +97,7 @@ def test_a_gradient_multiplies_as_often_as_the_convolution(
     assert products[0] == expected > 0
 
 
+@pytest.mark.in_turns(4, 1)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 @pytest.mark.parametrize("window", [2, 4])
 def test_a_transposed_convolution_costs_as_much_as_the_convolution(device: tg.DeviceName, window: int) -> None:

@@ -385,6 +385,7 @@ def test_transformer_layers(norm_first):
     )
 
 
+@pytest.mark.nightly
 def test_stacked_transformer_layers_train():
     encoder = tg.nn.TransformerEncoder(lambda: tg.nn.TransformerEncoderLayer(8, 2, 16), 2, tg.nn.LayerNorm(8))
     decoder = tg.nn.TransformerDecoder(lambda: tg.nn.TransformerDecoderLayer(8, 2, 16), 2)
@@ -496,6 +497,7 @@ def test_mistakes(call, kind, message):
         call()
 
 
+@pytest.mark.nightly
 def test_on_a_device(device):
     """New functions are composed of ops that have kernels; one program with many is compared with the reference."""
 

@@ -41,7 +41,7 @@ def test_it_is_softmax_of_noisy_logits() -> None:
     assert tg.gumbel_softmax(tg.cast(x, "f16"), KEY).dtype == tg.f16
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_hard_samples_have_the_derivatives_of_soft_ones(device: tg.DeviceName) -> None:
     x = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)

@@ -85,6 +85,7 @@ def test_derivatives_are_those_of_the_loop_of_python(device: tg.DeviceName) -> N
         np.testing.assert_allclose(gradient, leaf.grad, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.nightly
 def test_derivatives_are_central_differences() -> None:
     tg.testing.check_grads(lambda x, w: grown(x, w, bounded)[0], (X, 0.3), rtol=1e-5)
     tg.testing.check_grads(lambda x: tg.fori_loop(1, 4, lambda i, y: tg.sin(y) * i + x, x), (X,))

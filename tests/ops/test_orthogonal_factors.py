@@ -76,7 +76,7 @@ def test_factors_of_special_matrices(x: Any) -> None:
         assert np.array_equal(tg.linalg.qr(tg.array(x)).Q, x)
 
 
-@pytest.mark.in_turns(4, 2)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("shape", "mode"), [((3, 3), "reduced"), ((4, 2), "reduced"), ((2, 3), "reduced"), ((3, 2), "complete")]
 )

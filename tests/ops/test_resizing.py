@@ -100,7 +100,7 @@ def test_factors_as_pytorch(method: str, count: int, aligned: bool, recomputed: 
         )
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("aligned", [False, True])
 def test_averages_as_pytorch(method: str, aligned: bool) -> None:

@@ -139,6 +139,7 @@ def test_segments_of_rows_as_pytorch(place: tg.DeviceName) -> None:
         np.testing.assert_allclose(ours.grad.numpy(), other.grad, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("place", ["cpu", "wgpu"])
 def test_known_indices_give_the_same_bits(place: tg.DeviceName) -> None:
     """The same bits as with traced indices; of both signs, and numbers that belong to no row."""

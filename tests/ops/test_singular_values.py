@@ -118,7 +118,7 @@ def test_norms(order: Any) -> None:
             np.testing.assert_allclose(np.asarray(actual), expected, rtol=1e-13, atol=1e-15)
 
 
-@pytest.mark.in_turns(3, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_singular_values_on_devices(device: Any) -> None:
     x = RANDOM.normal(size=(2, 4, 3)).astype(np.float32)
@@ -126,7 +126,7 @@ def test_singular_values_on_devices(device: Any) -> None:
     check_singular(x, u, s, vh)
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.nightly
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 3)])
 def test_derivatives_of_factors(shape: tuple[int, ...]) -> None:
     x = RANDOM.normal(size=shape)

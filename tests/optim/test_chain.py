@@ -243,7 +243,7 @@ CLIPPED = optim.chain(
 )
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("layers", [1, 12])
 def test_links_take_no_dispatches_of_their_own(layers):
     plain, chained = compiled(optim.adam(1e-3), layers), compiled(CLIPPED, layers)
@@ -262,7 +262,7 @@ def dispatches(optimizer: Any, layers: int) -> int:
     return sum(isinstance(step, Dispatch) for step in compiled(optimizer, layers).program.plan)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("layers", [1, 12])
 def test_norms_of_each_parameter_run_side_by_side(layers):
     clip, own, adam = optim.clip_by_global_norm(1.0), optim.normalize_per_parameter(), optim.adam(1e-3)

@@ -82,7 +82,7 @@ def test_one_kernel_updates_all_parameters_of_a_group(layers):
     assert 1 <= updates <= 2 and norms <= 2
 
 
-@pytest.mark.in_turns(6)
+@pytest.mark.nightly
 @pytest.mark.parametrize("decay", [None, "*.weight", lambda name: name.endswith("3.bias")])
 @pytest.mark.parametrize("kind", ["sgd", "adamw"])
 def test_packed_updates_are_those_of_single_parameters(kind, decay):
@@ -136,7 +136,7 @@ def label(value: SSAValue) -> str:
     return value.owner.arena.owner.label.data
 
 
-@pytest.mark.in_turns(2, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("row_bytes", [1 << 27, 4096])
 def test_buffers_are_packed_at_every_level(row_bytes):
     context = Context()

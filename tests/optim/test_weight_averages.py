@@ -46,6 +46,7 @@ OPTIMIZERS: dict[str, Any] = {
 }
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_averages_of_each_optimizer(name: str, device: tg.DeviceName) -> None:

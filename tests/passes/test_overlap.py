@@ -81,7 +81,7 @@ def kernels_beside(plan: Sequence[Step]) -> list[int]:
     return list(beside.values())
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("clip", [None, 0.5])
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradients_are_exchanged_while_others_are_computed(device: tg.DeviceName, clip: float | None) -> None:
@@ -96,7 +96,7 @@ def test_gradients_are_exchanged_while_others_are_computed(device: tg.DeviceName
         assert beside == sorted(beside, reverse=True) and beside[-1] >= 1 and beside[0] > beside[-1]
 
 
-@pytest.mark.in_turns(6)
+@pytest.mark.nightly
 @pytest.mark.parametrize("options", [{}, {"optimizer": tg.optim.adamw(1e-2, clip_norm=0.5)}, {"shard": "optimizer"}])
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_overlap_changes_no_bits(device: tg.DeviceName, options: dict[str, Any]) -> None:
@@ -108,6 +108,7 @@ def test_an_overlap_changes_no_bits(device: tg.DeviceName, options: dict[str, An
             np.testing.assert_array_equal(value, expected[name])
 
 
+@pytest.mark.nightly
 def test_buckets_change_no_bits() -> None:
     """On the reference, which computes each op separately."""
 

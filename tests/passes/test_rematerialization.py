@@ -178,7 +178,7 @@ def test_memory_limits_that_cannot_be(built: list[int]) -> None:
             deep(memory_limit=wrong)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
 def test_a_loop_in_a_checkpoint_with_a_norm_of_all_gradients(clip_norm: float | None) -> None:
     """Gradients clipped together are packed in rows, except if there are loops, also within calls."""

@@ -57,12 +57,22 @@ FILE = re.compile(r"(?://|#) (\w+\.(?:mlir|py))\n")
 
 
 NIGHTLY = {
+    "docs/how-to/bench.md": "times programs in processes of their own, as tests/e2e/test_benchmarks.py does",
+    "docs/how-to/distributed.md": "launches groups of processes, as tests/e2e does",
+    "docs/how-to/eager.md": "computes at once on each device, as tests/eager does",
+    "docs/how-to/fine-tune.md": "trains parts of models, as tests/nn/test_freezing.py and test_adapters.py do",
+    "docs/how-to/language-model.md": "is the steps of examples/finetune.py, which tests/e2e runs",
+    "docs/how-to/mixed-precision.md": "trains in each precision, as tests/numerics/test_bf16.py and test_half.py do",
+    "docs/how-to/notebooks.md": "is a run of `fit`; tests/train/test_notebook_progress.py has what it shows",
+    "docs/how-to/programs.md": "saves and loads programs, as docs/tutorial/program-file.md does",
+    "docs/how-to/save-and-load.md": "saves and reads as tests/driver/test_checkpoints.py and tests/e2e do",
     "docs/how-to/memory.md": "compiles ten programs; of limits, targets, half floats and tuning there are tests each",
     "docs/how-to/vision-model.md": "trains two ViTs; tests/models trains one, and tests/nn adapters",
     "docs/how-to/from-pytorch.md": "imports PyTorch and exports its modules, as tests/importers does",
     "docs/how-to/huggingface.md": "trains a language model, which tests/models reads, trains, asks and writes",
     "docs/how-to/inspect.md": "compiles four programs; tests/driver and tests/tools have hooks, dumps and reports",
     "docs/index.md": "is the beginning of README.md, whose Python runs",
+    "docs/reference/tg/launch.md": "launches groups of processes, as tests/e2e/test_mpi.py does",
     "docs/reference/tg/reduce.md": "is what tests/checks/test_reduce.py does with smaller modules",
     "docs/reference/tg/replay.md": "is what tests/checks/test_replay.py does in its own process",
     "docs/reference/tg/report.md": "is what tests/tools/test_report.py does with the same command",

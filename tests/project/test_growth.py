@@ -196,7 +196,7 @@ print(statistics.median_high(b - a for a, b in itertools.pairwise(counts)))
 """
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("what", "device", "count"),
     [("step", "numpy", 16), ("function", "numpy", 30), ("step", "cpu", 8), ("function", "cpu", 16)],
@@ -231,6 +231,7 @@ print(resident() - before)
 """
 
 
+@pytest.mark.nightly
 def test_llvm_frees_what_it_compiled() -> None:
     """The passes of each module, 100 KB, are freed with it."""
     assert run(NATIVE_CODE, text=stepping._runtime_text()) < 1 << 20

@@ -11,6 +11,7 @@ import pydoc
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import tensorgrad as tg
 from tensorgrad.surface.stubs import listed as listed_in_package
@@ -102,9 +103,9 @@ def test_the_version_is_the_package_s() -> None:
 
 
 def test_everything_can_be_imported_at_once() -> None:
-    code = "from tensorgrad import *; print(softmax.__name__, callable(Tensor.softmax))"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["softmax", "True"]
+    names: dict[str, Any] = {}
+    exec("from tensorgrad import *", names)
+    assert names["softmax"].__name__ == "softmax" and callable(names["Tensor"].softmax)
 
 
 def test_modules_do_not_hide_functions():

@@ -56,6 +56,7 @@ def test_a_region_is_a_stroke_for_each_stretch_of_a_row() -> None:
     assert pictures.region(margins, (10, 0, 20, 30)) == "M10.0 5.0h15.0M17.5 25.0h12.5"
 
 
+@pytest.mark.nightly
 def test_a_run_is_recorded_before_every_few_steps() -> None:
     x, labels = pictures.moons(96)
     losses, frames = pictures.recorded(x, labels, x)

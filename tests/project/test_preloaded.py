@@ -81,7 +81,7 @@ def outcome(program: Path, *arguments: str, given: str = "", folder: Path) -> tu
     )
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.in_turns(8)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_command_ends_as_its_script(name: str, folders: tuple[Path, Path], tmp_path: Path) -> None:
     scripts, clients = folders
@@ -91,6 +91,7 @@ def test_a_command_ends_as_its_script(name: str, folders: tuple[Path, Path], tmp
         assert own == outcome(scripts / name, "a b", "--c='ä'", given=text, folder=tmp_path)
 
 
+@pytest.mark.nightly
 def test_the_statuses_are_those_that_were_meant(folders: tuple[Path, Path], tmp_path: Path) -> None:
     found = {name: outcome(folders[1] / name, folder=tmp_path)[0] for name in SCRIPTS}
     assert {name: status for name, status in found.items() if status} == {
@@ -103,6 +104,7 @@ def test_the_statuses_are_those_that_were_meant(folders: tuple[Path, Path], tmp_
     }
 
 
+@pytest.mark.nightly
 def test_commands_run_side_by_side(folders: tuple[Path, Path], tmp_path: Path) -> None:
     texts = [f"{number}\n" * 1000 for number in range(20)]
     with ThreadPoolExecutor(10) as pool:
@@ -157,7 +159,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 """
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("passes", ["inference-pipeline", "inference-pipeline -t wgsl", "grad", "unknown"])
 def test_tg_opt_prints_what_it_prints(passes: str, folders: tuple[Path, Path], tmp_path: Path) -> None:
     own, itself = (
@@ -171,6 +173,7 @@ def test_tg_opt_prints_what_it_prints(passes: str, folders: tuple[Path, Path], t
     assert checked[0] == bool(own[0])
 
 
+@pytest.mark.nightly
 def test_the_process_ends_with_the_one_that_started_it() -> None:
     code = (
         f"import os, sys\nsys.path.insert(0, {str(Path(preloaded.__file__).parent)!r})\nimport preloaded\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -50,11 +51,10 @@ def test_stubs_are_packaged() -> None:
 
 def text_files() -> Iterator[Path]:
     """Yields every text file of the repository, except generated and hidden ones."""
-    for path in sorted(ROOT.rglob("*")):
-        parts = path.relative_to(ROOT).parts
-        hidden = any(part in GENERATED or part.startswith(".") for part in parts)
-        if not hidden and path.suffix in TEXT_SUFFIXES and path.is_file():
-            yield path
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = sorted(name for name in folders if name not in GENERATED and not name.startswith("."))
+        paths = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+        yield from (path for path in paths if path.suffix in TEXT_SUFFIXES and path.is_file())
 
 
 def test_files_are_short() -> None:

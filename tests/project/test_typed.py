@@ -43,6 +43,7 @@ def test_wrong_uses_are_errors_and_right_ones_are_none(tmp_path: Path) -> None:
     assert {line: rule for line, (rule, _) in said.items()} == expected(), said
 
 
+@pytest.mark.nightly
 def test_nothing_is_unknown_in_users_programs(tmp_path: Path) -> None:
     for program in PROGRAMS:
         shutil.copy(program, tmp_path)

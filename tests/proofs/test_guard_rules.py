@@ -109,6 +109,7 @@ def test_product_wraps_as_its_range(kind: Attribute, monkeypatch: pytest.MonkeyP
     prove_range([kind, kind], arith.MuliOp, lambda x, y: products[-1])
 
 
+@pytest.mark.nightly
 def test_product_is_in_its_range() -> None:
     def run(path: Path) -> None:
         (_, x, a), (_, y, b) = (operand(path, index, 64) for _ in range(2))

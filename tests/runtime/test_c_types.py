@@ -36,6 +36,7 @@ def test_types_are_those_of_the_header() -> None:
         assert ffi._typeof(name, consider_function_as_funcptr=True) is ffi.typeof(name.replace("(", "(*)(", 1)), name
 
 
+@pytest.mark.nightly
 def test_a_first_step_parses_next_to_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", FIRST_STEP], capture_output=True, text=True, check=True)
     assert int(done.stdout) <= 5

@@ -94,7 +94,7 @@ def kept_by_the_library() -> dict[str, int]:
     return {name: entry["count"] for name, entry in report.items()}
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.usefixtures("encoder")
 def test_steps_leave_nothing_behind(device: WebGPUDevice) -> None:
     executable = started(device)
@@ -124,7 +124,7 @@ def double(device: WebGPUDevice) -> tuple[Command, wgpu.GPUBuffer]:
     return Command(pipeline, group, (1, 1, 1)), buffer
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.usefixtures("encoder")
 def test_a_recording_keeps_what_it_uses(device: WebGPUDevice) -> None:
     command, buffer = double(device)

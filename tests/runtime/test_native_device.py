@@ -123,6 +123,7 @@ def test_f64_is_fused() -> None:
     assert function.stats()["dispatches"] == 1
 
 
+@pytest.mark.nightly
 def test_two_threads_of_python() -> None:
     """Concurrent programs share the pool or run without it; none deadlocks, and all results are correct."""
     trainings = [compiled() for _ in range(2)]
@@ -240,6 +241,7 @@ READY = "import sys; out = sys.stdout.buffer; out.write(bytes([18]) + bytes(7) +
 GIVEN = f"{READY}; sys.stdin.buffer.read(8)"
 
 
+@pytest.mark.in_turns(9, 4)
 @pytest.mark.parametrize(
     "helper",
     [
@@ -284,6 +286,7 @@ def test_a_malformed_text_is_refused_wherever_it_was_compiled(monkeypatch: pytes
         code.NativeCode("define nonsense")
 
 
+@pytest.mark.nightly
 def test_a_program_is_compiled_while_it_is_being_lowered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -313,6 +316,7 @@ def test_a_program_is_compiled_while_it_is_being_lowered(
     assert "convert-to-llvm" in caplog.text
 
 
+@pytest.mark.nightly
 def test_a_crash_on_one_kernel_names_its_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Although it runs within `lower-buf-to-cpu`; the file has the whole module before the pass."""
     monkeypatch.setenv("TENSORGRAD_CACHE_PROGRAMS", "0")
@@ -454,6 +458,7 @@ def test_errors(monkeypatch: pytest.MonkeyPatch) -> None:
         compiled(timeout=1.0)
 
 
+@pytest.mark.nightly
 def test_a_program_is_for_its_device(tmp_path: Path) -> None:
     """Native code only runs if it is trusted, and shaders don't run as native code."""
     function = tg.jit(lambda x: x * 2, device="cpu")
@@ -470,6 +475,7 @@ def test_a_program_is_for_its_device(tmp_path: Path) -> None:
     assert float(np.asarray(function(3.0))) == 6.0
 
 
+@pytest.mark.nightly
 def test_profiles_are_of_steps() -> None:
     """Each dispatch is measured, including loops and branches, in steps with the usual results."""
 

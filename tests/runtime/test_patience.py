@@ -72,7 +72,7 @@ report(WebGPUDevice)
 """
 
 
-@pytest.mark.in_turns(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", ["read", "await", "state", "restart"])
 def test_a_kernel_without_end_is_given_up(how: str) -> None:
     first, in_time, *others = run(f"HOW = {how!r}\n{ENDLESS}").splitlines()

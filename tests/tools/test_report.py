@@ -75,7 +75,7 @@ def hidden_line(facts: Facts) -> tuple[int, int]:
     return number, next(at for at, line in enumerate(lines, 1) if "# the line of the hidden layer" in line)
 
 
-@pytest.mark.in_turns(2, 1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["cpu", "wgpu", "numpy"])
 def test_what_a_report_says_is_what_was_compiled(device: tg.DeviceName) -> None:
     training = compiled(device)
@@ -121,6 +121,7 @@ def test_attention_is_counted_by_its_products() -> None:
     assert products == [2, 3, 4]  # forward, the gradient of the queries, those of the keys and values
 
 
+@pytest.mark.nightly
 def test_every_level_knows_the_lines_it_is_from() -> None:
     facts = facts_of("wgpu")
     assert [level.name for level in facts.levels] == ["traced", "tg", "buf", "wgsl"]
@@ -178,6 +179,7 @@ def test_a_product_is_from_its_own_line() -> None:
     assert products == {first + 1} and [line for _, line in kernel.places] == [first + 1, first + 2]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("device", "statement"), [("cpu", "fdiv"), ("wgpu", "abs(")])
 def test_lines_of_kernels_know_the_lines_they_are_from(device: tg.DeviceName, statement: str) -> None:
     facts = facts_of(device)
@@ -280,6 +282,7 @@ def test_schedules_and_memory_plans_say_why(device: tg.DeviceName) -> None:
     assert any("parameters" in one.about and "bytes for" in one.text and one.run == -1 for one in memory)
 
 
+@pytest.mark.nightly
 def test_a_report_of_fewer_rules_of_fusion() -> None:
     """Where a user has taken rules away, kernels stay apart that others would merge."""
 
@@ -390,6 +393,7 @@ def test_profiled_steps_are_steps(device: tg.DeviceName, tmp_path: Path, monkeyp
     assert live[: len(profile.dispatches)] == report.facts.live_bytes()
 
 
+@pytest.mark.nightly
 def test_the_kernels_of_a_report_say_what_they_compute_and_cost() -> None:
     training = compiled()
     with training.profile() as profile:

@@ -200,6 +200,7 @@ def test_the_first_process_may_show_progress_alone():
     assert steps == [4, 4]
 
 
+@pytest.mark.nightly
 def test_all_end_where_one_wishes():
     def fit(group):
         report, _ = run(group, steps=200, evaluate=None, callbacks=[Stopping(group.rank == 2, 5)])
@@ -209,6 +210,7 @@ def test_all_end_where_one_wishes():
     assert len(set(ends)) == 1 and ends[0][1] == "one had enough" and 5 <= ends[0][0] < 200
 
 
+@pytest.mark.nightly
 def test_callbacks_end_a_run_behind_the_step_where_one_process_ends():
     def by_steps(group):
         return run(group, evaluate=None, callbacks=[StoppingAtStep(True, 7)])[0]
@@ -244,7 +246,7 @@ def test_an_interruption_of_one_process_ends_all():
     assert endings[0] == endings[1] and endings[0][1:] == ("interrupted", 0)
 
 
-@pytest.mark.in_turns(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("on_nan", ["stop", "raise"])
 def test_divergence_ends_all_at_the_same_step(on_nan, tmp_path):
     broken = arrays()
@@ -286,6 +288,7 @@ def test_the_first_process_decides_what_an_evaluation_gave():
     assert first == second and first[0][1]["value"] in (3.0, 4.0)
 
 
+@pytest.mark.nightly
 def test_what_one_process_cannot_go_on_from_none_does(tmp_path):
     in_group(2, lambda group: run(group, tmp_path, steps=5))
 

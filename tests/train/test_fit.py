@@ -142,7 +142,7 @@ def test_losses_are_read_seldom(device, monkeypatch):
     assert len(reads) <= 64 // 16
 
 
-@pytest.mark.in_turns(11, 4)
+@pytest.mark.in_turns(24, 4)
 @pytest.mark.parametrize("every", [None, 1, 5])
 @pytest.mark.parametrize("killed", [1, 4, 5, 6, 10, 14, 22, 23])
 def test_a_run_that_failed_goes_on_bit_for_bit(killed, every, tmp_path):
@@ -168,6 +168,7 @@ def test_a_run_that_failed_goes_on_bit_for_bit(killed, every, tmp_path):
     assert names[0] == names[1] and report.best is not None and report.best.exists()
 
 
+@pytest.mark.nightly
 def test_a_finished_run_has_nothing_to_do_and_can_be_prolonged(tmp_path):
     first, second, longer = training(), training(), training()
     fitted(first, tmp_path / "a", evaluate=None, evaluate_every=None)

@@ -184,7 +184,7 @@ def test_a_text_that_changes() -> None:
         list(data)
 
 
-@pytest.mark.in_turns(3, 2)
+@pytest.mark.nightly
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_documents_of_a_row_are_apart(device: tg.DeviceName) -> None:
     """The logits of packed documents are those of each alone."""
