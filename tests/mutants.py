@@ -2,10 +2,10 @@
 
     python tests/mutants.py                    # five faults in each room, by `make check`, then `make test`
     python tests/mutants.py --rooms fuse,grad --each 2 --rings check
-    python tests/mutants.py --each 40 --rings test --lines .coverage
+    python tests/mutants.py --each 40 --rings test,check --lines .coverage
 
-The last asks only the tests that run the changed line, which another run has written down (in a checkout with
-pytest-cov): `pytest -n 2 -m "not nightly and not mlir and not web" --cov=tensorgrad --cov-context=test`.
+The last asks only the tests that run the changed line, and then lit. Which they are another run has written down (in a
+checkout with pytest-cov): `pytest -n 2 -m "not nightly and not mlir and not web" --cov=tensorgrad --cov-context=test`.
 
 A fault is one changed operator, comparison, constant or condition, at a place drawn by seed. Some change nothing that
 could be noticed: what counts is that a ring notices what the rings beyond it do. Files are changed in place and
@@ -67,8 +67,8 @@ RINGS = {
 AT_ONCE = 500
 """The number of named tests of one command."""
 
-NO_TESTS = 5
-"""The status of pytest where a marker leaves no test."""
+MISUSED, NO_TESTS = 4, 5
+"""The statuses of pytest where a named test is not there, and where a marker leaves no test."""
 
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -184,12 +184,12 @@ def commands(ring: str, fault: Fault, names: list[str] | None) -> Iterator[tuple
     tests = ("pytest", "-x", "-q", "-n", "2", "-m", RINGS[ring])
     if names is not None:
         yield from ((*tests, *names[start : start + AT_ONCE]) for start in range(0, len(names), AT_ONCE))
-        return
     if ring == "check":
         yield "lit", "-q", "--workers", "2", "tests/lit"
-    else:
+    elif names is None:
         yield *tests, *(f"tests/{folder}" for folder in ROOMS[fault.room].tests)
-    yield tests
+    if names is None:
+        yield tests
 
 
 def noticed(fault: Fault, rings: list[str], lines: str | None) -> tuple[str, float]:
@@ -202,6 +202,8 @@ def noticed(fault: Fault, rings: list[str], lines: str | None) -> tuple[str, flo
             for program, *words in commands(ring, fault, names):
                 command = [Path(sys.executable).with_name(program), *words]
                 status = subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode
+                if status == MISUSED:
+                    raise RuntimeError(f"{lines} names tests that are not there: write it anew")
                 if status not in (0, NO_TESTS):
                     return ring, time.monotonic() - start
         return "nobody", time.monotonic() - start
