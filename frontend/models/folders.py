@@ -8,11 +8,12 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.errors import InputError, OptionError, ParameterError
+from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
 from tensorgrad.models.bert import (
     BertForMaskedLM,
     BertForSequenceClassification,
@@ -37,6 +38,7 @@ from tensorgrad.nn.quantization import quantized
 from tensorgrad.nn.weight_files import INDEX, SINGLE, WeightFiles
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.files import write_json, write_safetensors
+from tensorgrad.tracing.dtypes import SHORT, DType, as_dtype, promote
 from tensorgrad.tracing.location import user_line
 
 CONFIG = "config.json"
@@ -56,6 +58,9 @@ KINDS: tuple[type[Pretrained], ...] = (
 )
 """The models that a folder may hold."""
 
+STORED: dict[DType, str] = {tg.f32: "float32", tg.bf16: "bfloat16", tg.f16: "float16"}
+"""The dtypes that parameters may have, and what folders call them."""
+
 
 def from_pretrained(
     folder: str | os.PathLike[str],
@@ -63,6 +68,7 @@ def from_pretrained(
     num_labels: int | None = None,
     ignore: Sequence[str] = (),
     dequantize: bool = False,
+    dtype: object = "f32",
 ) -> Pretrained:
     """Returns the model that a folder of Hugging Face's holds; it is declared, and its values are read when needed.
 
@@ -76,14 +82,18 @@ def from_pretrained(
             initial values.
         num_labels: The number of classes, if it is another than the folder's; such an output layer is drawn anew.
         ignore: Names of settings in `config.json` to leave out, though they are unknown here.
-        dequantize: Whether quantized weights (GPTQ, AWQ, bitsandbytes) are read in f32, as parameters. By default they
-            stay quantized: their layers are those that `tg.nn.quantize` makes.
+        dequantize: Whether quantized weights (GPTQ, AWQ, bitsandbytes) are read as parameters. By default they stay
+            quantized: their layers are those that `tg.nn.quantize` makes.
+        dtype: The dtype of parameters, "f32", "bf16" or "f16". Weights that a folder has in bf16 take half the memory
+            as "bf16", and are never copied to f32; the model computes the same, in f32. That is for a base that is
+            frozen, as by `tg.nn.lora`, or that only generates: updates of less than 1/256 of a weight are lost in bf16.
 
     Raises:
         InputError: `config.json` is malformed, names a model or a setting that isn't supported, or lacks a setting; or
             the files lack weights, or hold others, or of another shape; or quantized weights have a layout that layers
             here don't have.
         OptionError: There is no such architecture for this type of model.
+        DTypeError: `dtype` is none of these.
         OSError: A file can't be read.
 
     Example:
@@ -96,7 +106,10 @@ def from_pretrained(
         >>> tg.models.from_pretrained(folder).initialized()([[1, 2, 3]]).shape
         (1, 3, 50)
     """
-    place = Path(folder)
+    place, kept = Path(folder), as_dtype(dtype)
+    if kept not in STORED:
+        known = ", ".join(SHORT[dtype] for dtype in STORED)
+        raise DTypeError(f"{user_line()}: from_pretrained: parameters are of {known}, not of {SHORT[kept]}")
     config = _read_config(place / CONFIG)
     fitting = {name: kind for kind in KINDS if (name := kind.architectures().get(str(config.get("model_type"))))}
     stored = next((name for name in config.get("architectures") or () if name in fitting), None)
@@ -105,7 +118,7 @@ def from_pretrained(
     if architecture not in (None, *fitting):
         raise OptionError(f"{user_line()}: architecture must be one of {', '.join(fitting)}, got {architecture!r}")
     kind = fitting[stored if architecture is None else architecture]
-    weights = tg.nn.read_weights(place)
+    weights = tg.nn.read_weights(place, keep_bf16=kept == tg.bf16)
     how = None if SETTING in ignore else config.pop(SETTING, None)
     if how is not None:
         if kind.conv1d:
@@ -120,6 +133,8 @@ def from_pretrained(
     tg.nn.initialize_from(model, weights, conv1d=conv1d, optional=optional)
     if not dequantize:
         keep_packed(model, weights)
+    for parameter in model.parameters():
+        parameter.dtype = kept
     return model
 
 
@@ -265,9 +280,10 @@ def arrays_by_leaf(
 
 
 def _written_config(model: Pretrained) -> dict[str, Any]:
-    """Returns the settings of a model as transformers reads them."""
+    """Returns the settings of a model as transformers reads them; their dtype is the widest of a parameter."""
     settings = {name: value for name, value in model.options.written().items() if name != "torch_dtype"}
-    return {**settings, "architectures": [model.architectures()[model.options.model_type]], "dtype": "float32"}
+    kept = STORED[reduce(promote, (parameter.dtype for parameter in model.parameters()))]
+    return {**settings, "architectures": [model.architectures()[model.options.model_type]], "dtype": kept}
 
 
 def _bytes(tensor: TorchTensor) -> int:

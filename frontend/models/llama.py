@@ -16,7 +16,7 @@ import tensorgrad as tg
 from tensorgrad.models.experts import FeedForward, SparseFeedForward
 from tensorgrad.models.generation import LanguageModel
 from tensorgrad.models.llama_options import VARIANTS, LlamaOptions, rotary_frequencies, rotary_scaling
-from tensorgrad.models.pretrained import embedding, linear, padding, subkey
+from tensorgrad.models.pretrained import embedding, linear, padding, subkey, widened
 
 
 class RMSNorm(tg.nn.RMSNorm):
@@ -28,8 +28,7 @@ class RMSNorm(tg.nn.RMSNorm):
 
     def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer to `[..., features]`."""
-        weight: Any = self.weight
-        weight = weight + self.offset if self.offset else weight
+        weight: Any = widened(self.weight) + self.offset if self.offset else self.weight
         return tg.rms_norm(x, self.normalized_shape, weight, self.eps)
 
 

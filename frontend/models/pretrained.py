@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import tensorgrad as tg
 from tensorgrad.errors import ShapeError
 from tensorgrad.models.settings import Options
+from tensorgrad.tracing.dtypes import NAMES, promote
 from tensorgrad.tracing.location import user_line
 
 
@@ -47,9 +48,25 @@ def linear(options: Options, in_features: int, out_features: int, bias: bool = T
     return tg.nn.Linear(in_features, out_features, bias, init=init, bias_init=0.0)
 
 
+class Embedding(tg.nn.Embedding):
+    """A table of embeddings, whose rows are in f32 also if it is stored in fewer bits."""
+
+    def __call__(self, indices: Any) -> tg.Tensor:
+        """Returns the rows at `indices`."""
+        return widened(super().__call__(indices))
+
+
 def embedding(options: Options, count: int, features: int) -> tg.nn.Embedding:
     """Returns an embedding initialized as transformers does."""
-    return tg.nn.Embedding(count, features, init=tg.initializers.normal(options.initializer_range))
+    return Embedding(count, features, init=tg.initializers.normal(options.initializer_range))
+
+
+def widened(x: Any) -> Any:
+    """Returns a weight of bf16 or f16 in f32, and others as they are.
+
+    Everything else that models compute is in f32 already, beside which weights of fewer bits are read exactly.
+    """
+    return tg.cast(x, promote(x.dtype, NAMES["f32"]))
 
 
 def padding(attention_mask: Any) -> Any:
@@ -91,4 +108,4 @@ def positions_of(input_ids: Any, table: tg.nn.Embedding, position_ids: Any = Non
     length = tg.array(input_ids).shape[-1]
     if length > table.num_embeddings:
         raise ShapeError(f"{user_line()}: the model has {table.num_embeddings} positions, the text is of {length}")
-    return table.weight[:length]
+    return widened(table.weight[:length])

@@ -28,6 +28,7 @@ from tensorgrad.nn.named_values import check_has_values
 from tensorgrad.nn.parameters import Init, Parameter, param
 from tensorgrad.nn.quantized import QuantizedLinear, store_weight
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient
+from tensorgrad.tracing.dtypes import NAMES, promote
 from tensorgrad.tracing.location import user_line
 
 T = TypeVar("T", bound=Module)
@@ -37,7 +38,7 @@ NAME = "default"
 
 
 class LowRank(Module):
-    """The factors of an adapter of one layer.
+    """The factors of an adapter of one layer, in f32 also if its weight is of bf16 or f16: updates would be lost there.
 
     Attributes:
         a: Parameter of shape `[in_features, rank]`.
@@ -59,7 +60,7 @@ class LowRank(Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        bound, dtype = 1 / math.sqrt(layer.in_features), layer.dtype
+        bound, dtype = 1 / math.sqrt(layer.in_features), promote(layer.dtype, NAMES["f32"])
         self.a = param((layer.in_features, rank), uniform(-bound, bound) if a is None else a, dtype)
         self.b = param((rank, layer.out_features), b, dtype)
         self.magnitude = None if magnitude is None else param((layer.out_features,), magnitude, dtype)
@@ -121,9 +122,10 @@ class AdaptedLinear(Linear):
             OptionError: An adapter has dropout, and no call around was given a key.
         """
         result = super().__call__(x)
+        dtype = result.dtype
         for name in self.active:
             result = result + self.adapters[name](x, self.weight)
-        return result
+        return tg.cast(result, dtype)
 
 
 class AdaptedQuantizedLinear(AdaptedLinear, QuantizedLinear):
@@ -330,4 +332,5 @@ def _lengths(path: str, layer: Linear) -> Any:
             f"{user_line()}: lora: magnitude=True starts from the weight's own, but {path} is declared and has no "
             "values: model.initialized() has them"
         )
-    return np.sqrt(np.sum(np.square(np.asarray(layer.weight)), axis=0))
+    weight = np.asarray(layer.weight).astype(promote(layer.dtype, NAMES["f32"]))
+    return np.sqrt(np.sum(np.square(weight), axis=0))

@@ -98,7 +98,8 @@ def store_integers(layer: Any, path: str, form: type[QuantizedLinear], scheme: s
     weight: Any = vars(layer).pop("weight")
     values = np.asarray(weight)
     packed, scales = packed_codes(values, SCHEMES[scheme], group)
-    for name, array in (("packed", packed), ("scales", scales.astype(values.dtype))):
+    kept = tg.f32 if values.dtype == tg.bf16 else values.dtype  # a scale rounded to bf16 moves its whole group
+    for name, array in (("packed", packed), ("scales", scales.astype(kept))):
         placed = _placed(array, weight)
         vars(layer)[name] = Held.of_path(placed, f"{path}.{name}") if weight.live is None else Kept.of(placed)
     vars(layer).update(scheme=scheme, group=group, extents=weight.shape)

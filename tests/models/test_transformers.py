@@ -127,6 +127,31 @@ def test_gpt2_of_its_full_size(tmp_path: Path) -> None:
     check_both_ways(theirs, tmp_path, input_ids=torch.randint(0, 50257, (1, 64)))
 
 
+def test_a_base_of_bf16_is_adapted_merged_and_read_by_transformers(tmp_path: Path) -> None:
+    transformers = library("transformers")
+    theirs = randomized(transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL)))
+    theirs.bfloat16().save_pretrained(tmp_path / "theirs")
+    model = tg.models.from_pretrained(tmp_path / "theirs", dtype="bf16")
+    tg.nn.lora(model, rank=4)
+    tokens = np.random.default_rng(0).integers(0, 99, (2, 12)).astype(np.int32)
+    training = tg.compile(
+        model,
+        loss=lambda model, tokens: tg.cross_entropy(tg.nn.inference(model)(tokens)[:, :-1], tokens[:, 1:]),
+        optimizer=tg.optim.adamw(1e-2),
+        inputs={"tokens": tg.spec((2, 12), "i32")},
+        device="cpu",
+    )
+    losses = [float(training.step(tokens=tokens)) for _ in range(20)]
+    assert losses[-1] < 0.8 * losses[0]
+    merged = tg.nn.merge_lora(training.model())
+    tg.models.save_pretrained(merged, tmp_path / "ours")
+    again = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "ours")
+    assert {parameter.dtype for parameter in again.parameters()} == {torch.bfloat16}
+    wide = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "ours", dtype=torch.float32).eval()
+    (expected,) = results(wide, {"input_ids": torch.from_numpy(tokens)})
+    assert difference(np.asarray(tg.nn.inference(merged)(tokens)), expected) < BOUND
+
+
 def randomized(module: Any) -> Any:
     """Returns a module in its form for inference with weights of ordinary sizes: initial ones hide mistakes."""
     torch.manual_seed(0)

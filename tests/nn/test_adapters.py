@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import zlib
 from pathlib import Path
@@ -237,13 +238,24 @@ def test_one_adapter_of_several_ranks(tmp_path: Path) -> None:
     assert [(adapter.alpha, adapter.dropout) for adapter in made] == [(16, 0.25), (1, 0.25)]
 
 
-def test_factors_have_the_dtype_of_the_weight(tmp_path: Path) -> None:
-    adapted = tg.nn.Sequential(tg.nn.Linear(6, 5, dtype="f16"))
-    tg.nn.lora(adapted, rank=2)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_factors_are_of_f32_beside_a_weight_of_fewer_bits(dtype: str, tmp_path: Path) -> None:
+    """So that updates are not lost; what the layer returns has the dtype that it had, and DoRA's lengths are exact."""
+    plain = tg.nn.Sequential(tg.nn.Linear(6, 5, dtype=dtype)).initialized(0)
+    adapted = copy.deepcopy(plain)
+    tg.nn.lora(adapted, rank=2, magnitude=True)
+    weight = np.asarray(plain.parameters()[0]).astype(np.float32)
+    factors = tuple(map(np.asarray, adapted.initialized(0).parameters()[2:]))
+    assert {factor.dtype for factor in factors} == {np.dtype(np.float32)}
+    np.testing.assert_allclose(factors[2], np.linalg.norm(weight, axis=0), rtol=1e-6)
+    x = tg.cast(X, dtype)
+    result = adapted.initialized(0)(x)
+    assert result.dtype == x.dtype
+    np.testing.assert_allclose(np.asarray(result, np.float32), np.asarray(plain(x), np.float32), rtol=2**-7)
     tg.nn.save_lora(adapted.initialized(0), tmp_path)
-    read = tg.nn.Sequential(tg.nn.Linear(6, 5, dtype="f16"))
+    read = tg.nn.Sequential(tg.nn.Linear(6, 5, dtype=dtype)).initialized(0)
     tg.nn.load_lora(read, tmp_path)
-    assert {leaf.dtype for leaf in read.parameters()} == {np.dtype(np.float16)}
+    assert {leaf.dtype for leaf in read.parameters()[2:]} == {np.dtype(np.float32)}
 
 
 @pytest.mark.parametrize(

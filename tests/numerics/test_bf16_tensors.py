@@ -143,6 +143,23 @@ def test_native_code_stores_16_bits_and_shaders_32() -> None:
     assert sizes["wgpu", 2] == sizes["wgpu", 4]
 
 
+@pytest.mark.in_turns(2)
+@pytest.mark.parametrize("rows", [1, 32])
+@pytest.mark.parametrize("transposed", [False, True], ids=["forward", "backward"])
+def test_products_beside_f32_read_a_weight_of_bf16_where_it_is_stored(rows: int, transposed: bool) -> None:
+    """No buffer has it in f32, and no kernel is added. Derivatives multiply by the transposed weight."""
+    x, weight, programs = normal(rows, 256).astype(np.float32), normal(256, 256, seed=1), []
+    for w in (weight.astype(np.float32), weight):
+        function = tg.jit(lambda x, w: x @ (tg.transpose(w) if transposed else w), device="cpu")
+        result, exact = np.asarray(function(x, w)), w.astype(np.float32)
+        np.testing.assert_allclose(result, x @ (exact.T if transposed else exact), atol=1e-4)
+        assert result.dtype == np.float32
+        programs.append(function.program)
+    wide, narrow = (program.statistics["peak_bytes"] for program in programs)
+    assert wide - narrow == weight.nbytes
+    assert len(programs[0].plan) == len(programs[1].plan)
+
+
 def test_arrays_of_bf16_in_a_module_are_parameters_of_f32() -> None:
     class Scaled(tg.nn.Module):
         def __init__(self) -> None:
