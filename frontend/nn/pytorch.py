@@ -331,6 +331,8 @@ def to_torch(
 ) -> dict[str, np.ndarray]:
     """Returns arrays for the `load_state_dict` of the same model in PyTorch, after `torch.from_numpy` of each.
 
+    That takes no arrays of bf16, of which `torch.from_dlpack(tg.array(value))` makes tensors.
+
     Args:
         model: The model.
         values: Arrays by path, such as `training.state_dict()`; or `training.parameters()`, if there are no buffers.

@@ -26,7 +26,7 @@ def test_normalization_in_training() -> None:
 
 
 def test_products_of_groups() -> None:
-    """In bfloat16, as PyTorch exports no other; here it is f32, so that they agree to bfloat16's two digits."""
+    """In bfloat16, as PyTorch exports no other."""
     torch.manual_seed(2)
     ends = torch.tensor([2, 2, 5], dtype=torch.int32)
     module = Function(lambda rows, matrices: torch.ops.aten._grouped_mm(rows, matrices, ends), (5, 8), (3, 8, 8))

@@ -16,7 +16,13 @@ import tensorgrad as tg
 
 def arrays(value: Any) -> Any:
     """Returns arguments with NumPy's arrays in place of PyTorch's tensors."""
-    return pytree.tree_map(lambda leaf: leaf.detach().numpy() if isinstance(leaf, torch.Tensor) else leaf, value)
+    return pytree.tree_map(lambda leaf: array(leaf) if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+def array(tensor: torch.Tensor) -> np.ndarray:
+    """Returns a tensor as an array, also one of bf16, which PyTorch converts to none."""
+    dense = tensor.detach()
+    return dense.float().numpy().astype(tg.bf16) if dense.dtype == torch.bfloat16 else dense.numpy()
 
 
 def named(value: Any, kind: type) -> dict[str, Any]:
@@ -56,6 +62,7 @@ def differences(
     torch_loss.backward()
     results = differentiated(model, args, kwargs, weights, device)
     assert results.keys() == expected.keys()
+    assert all(results[name].dtype.name == str(expected[name].dtype).removeprefix("torch.") for name in weights)
     worst = {name: _difference(results[name].numpy(), value) for name, value in expected.items()}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
@@ -77,7 +84,8 @@ def differentiated(
     results = named(model(*own_args, **own_kwargs), tg.Tensor)
     loss: Any = 0.0
     for name, factor in weights.items():
-        loss = loss + tg.sum(results[name] * tg.tensor(factor, results[name].dtype, device=device))
+        wide = tg.cast(results[name], tg.f32) if results[name].dtype == tg.bf16 else results[name]
+        loss = loss + tg.sum(wide * tg.tensor(factor, wide.dtype, device=device))
     if isinstance(loss, tg.Tensor) and loss.requires_grad:
         loss.backward()
     return results
@@ -87,9 +95,9 @@ def on_device(leaf: Any, device: tg.DeviceName) -> Any:
     """Returns an argument with a tensor of ours in place of PyTorch's."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
-    array = leaf.detach().numpy()
-    dtype = np.int32 if array.dtype == np.int64 else array.dtype
-    return tg.tensor(array.astype(dtype), dtype, device=device)
+    value = array(leaf)
+    dtype = np.int32 if value.dtype == np.int64 else value.dtype
+    return tg.tensor(value.astype(dtype), dtype, device=device)
 
 
 def _difference(own: np.ndarray, theirs: torch.Tensor) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import tensorgrad as tg
-from tensorgrad.importers.torch.table import Call, dtype_of, rule, same
+from tensorgrad.importers.torch.table import Call, computed_in, rule, same
 from tensorgrad.tracing.tensor import Tensor
 
 same(
@@ -93,7 +93,7 @@ def _glu(self: Tensor, dim: int = -1) -> Tensor:
 def _wide(x: Tensor, dtype: torch.dtype | None, half_to_float: bool) -> Tensor:
     if half_to_float:
         return tg.cast(x, "f32")
-    return x if dtype is None else tg.cast(x, dtype_of(dtype))
+    return x if dtype is None else tg.cast(x, computed_in(dtype))
 
 
 @rule("softmax _softmax")

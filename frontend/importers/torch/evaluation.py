@@ -10,20 +10,32 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError, TensorgradError
+from tensorgrad.importers.torch import shapes
 from tensorgrad.importers.torch.complex_pairs import Pair, contains_pair, rule_of_pairs
 from tensorgrad.importers.torch.nodes import Origin, is_python, op_name
 from tensorgrad.importers.torch.rules import RULES
 from tensorgrad.importers.torch.table import DTYPES, WITHOUT_MEANING, Call, Rule, array_of, has_known_shape
 from tensorgrad.runtime.errors import MALFORMED
+from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.location import at_line, calling
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import suspended
 
 FOLDED = 1 << 16
 """Known values of more elements are computed by the program, not stored in it."""
+
+MOVING = frozenset(
+    (
+        *("higher_order.cond", "higher_order.scan", "aten.embedding", "aten.index", "aten.index_select", "aten.gather"),
+        *("aten.take", "aten.clone", "aten.contiguous", "aten.alias", "aten.detach", "aten.detach_copy", "aten.lift"),
+        *("aten.lift_fresh", "aten.lift_fresh_copy"),
+    )
+)
+"""Ops that pass tensors on without computing with them, as do those of `shapes`."""
 
 AXES = ("dim", "dim0", "dim1", "dims", "dimension")
 """The arguments that name axes of `self`."""
@@ -103,6 +115,8 @@ class Evaluation:
             if not rule.is_random and _is_small(outputs) and _is_known((args, kwargs)):
                 contexts.enter_context(suspended())
             call = Call(name, outputs, self._drawn_key, self.run)
+            if name not in MOVING and rule.function.__module__ != shapes.__name__:
+                args, kwargs = pytree.tree_map_only(Tensor, _widened, (args, kwargs))
             arguments = _bound(rule, node.target, args, kwargs, call)
             if not _has_axes_of_scalar(arguments):
                 return _checked(call, rule.function(**arguments), outputs)
@@ -150,6 +164,11 @@ def _has_axes_of_scalar(arguments: Mapping[str, Any]) -> bool:
     tensor = arguments.get("self")
     is_scalar = isinstance(tensor, Tensor) and not tensor.ndim
     return is_scalar and any(arguments.get(axes) not in (None, [], ()) for axes in AXES)
+
+
+def _widened(value: Tensor) -> Tensor:
+    """Returns a tensor in which an op computes: as in PyTorch's kernels, bf16 in f32, of which results are rounded."""
+    return tg.cast(value, NAMES["f32"]) if value.dtype == NAMES["bf16"] else value
 
 
 def _row(value: Any) -> Any:

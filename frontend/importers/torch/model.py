@@ -168,8 +168,9 @@ def from_torch(module: torch.nn.Module, *example: Any, **keywords: Any) -> Torch
     `key=`) and with batch statistics, which update the buffers; in the form of `tg.nn.inference(model)`, what it would
     compute after `module.eval()`. A module that is in `eval()` now has only that form.
 
-    Integers of 64 bits become those of 32, bfloat16 becomes f32, exactly, and autocast regions compute in f32.
-    Parameters of integers and booleans, and buffers of them that never change, are constants.
+    Integers of 64 bits become those of 32. What is bfloat16 there, in regions of `torch.autocast` too, is bf16 here:
+    each op computes in f32 and rounds its result, as PyTorch's kernels do. Parameters of integers and booleans, and
+    buffers of them that never change, are constants.
 
     Args:
         module: The module; it is not changed, and not computed with again.

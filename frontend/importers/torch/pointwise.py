@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import tensorgrad as tg
-from tensorgrad.importers.torch.table import Call, dtype_of, rule, same
+from tensorgrad.importers.torch.table import Call, computed_in, rule, same
 from tensorgrad.tracing.dtypes import NAMES, DType
 from tensorgrad.tracing.tensor import Tensor
 
@@ -293,7 +293,7 @@ def _detach(self: Tensor) -> Tensor:
 
 @rule("to _to_copy")
 def _to(self: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    return self if dtype is None else tg.cast(self, dtype_of(dtype))
+    return self if dtype is None else tg.cast(self, computed_in(dtype))
 
 
 @rule("type_as")

@@ -19,7 +19,7 @@ from tensorgrad.tracing.tracer import as_array
 DTYPES: Mapping[torch.dtype, DType] = {
     torch.float64: NAMES["f64"],
     torch.float32: NAMES["f32"],
-    torch.bfloat16: NAMES["f32"],
+    torch.bfloat16: NAMES["bf16"],
     torch.float16: NAMES["f16"],
     torch.int64: NAMES["i32"],
     torch.int32: NAMES["i32"],
@@ -28,7 +28,7 @@ DTYPES: Mapping[torch.dtype, DType] = {
     torch.uint8: NAMES["u8"],
     torch.bool: NAMES["bool"],
 }
-"""The dtypes that tensors have here: 64-bit integers become those of 32 bits, and bfloat16 the wider f32."""
+"""The dtypes that tensors have here: 64-bit integers become those of 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Call:
 
     @property
     def dtype(self) -> DType:
-        """The dtype of the only output."""
-        return dtype_of(self.outputs.dtype)
+        """The dtype in which the only output is computed."""
+        return computed_in(self.outputs.dtype)
 
     def refuse(self, reason: str) -> NoReturn:
         """Raises `OptionError`: the call is unsupported for this reason."""
@@ -84,6 +84,16 @@ def dtype_of(dtype: torch.dtype) -> DType:
     return DTYPES[dtype]
 
 
+def computed_in(dtype: torch.dtype) -> DType:
+    """Returns the dtype in which ops compute what has one of PyTorch's: f32 for bfloat16.
+
+    Raises:
+        OptionError: There is none.
+    """
+    kept = dtype_of(dtype)
+    return NAMES["f32"] if kept == NAMES["bf16"] else kept
+
+
 def array_of(value: torch.Tensor) -> np.ndarray[Any, Any]:
     """Returns the numbers of one of PyTorch's tensors, in their dtype here; a copy.
 
@@ -91,8 +101,10 @@ def array_of(value: torch.Tensor) -> np.ndarray[Any, Any]:
         OptionError: Its dtype has none here.
         DTypeError: A 64-bit integer doesn't fit 32 bits.
     """
-    wide = value.detach().float() if value.dtype == torch.bfloat16 else value.detach()
-    return as_array(np.array(wide.cpu().numpy()), dtype_of(value.dtype))
+    kept, dense = dtype_of(value.dtype), value.detach().cpu()
+    if dense.dtype == torch.bfloat16:
+        return np.array(dense.contiguous().view(torch.int16).numpy().view(kept))
+    return as_array(np.array(dense.numpy()), kept)
 
 
 @dataclass(frozen=True)
