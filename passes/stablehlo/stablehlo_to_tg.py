@@ -26,7 +26,7 @@ class StablehloToTgPass(LevelPass):
     Expects functions of one block on StableHLO, of static shapes. Guarantees functions on `tg` that compute the same:
     public ones, with private ones inlined into them. A loop over a known number of iterations becomes `tg.scan`, with
     what it reads and writes at its counter as slices and stacks, so that it has a derivative. Arguments are inputs,
-    named as their locations are, unless attributes say names and roles. Elements of bf16 become f32.
+    named as their locations are, unless attributes say names and roles.
 
     What has no counterpart is refused: all such ops are listed, with their lines.
 

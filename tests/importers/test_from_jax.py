@@ -50,6 +50,31 @@ def test_values(name: str, device: tg.DeviceName) -> None:
     assert_close(tg.jit(module, device=device)(*arguments) if device == "cpu" else module(*arguments), expected)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("ode", "functions")])  # of f32 alone
+def test_values_in_bf16(name: str) -> None:
+    """Each op rounds once, as XLA's do on a CPU, but for what XLA fuses and rounds later."""
+    jax = import_module("jax")
+    function, arguments = example(name)
+    narrow = jax.tree.map(
+        lambda leaf: leaf.astype(tg.bf16) if np.asarray(leaf).dtype == np.float32 else leaf, arguments
+    )
+    results, expected = tg.from_jax(function, *narrow)(*narrow), jax.jit(function)(*narrow)
+    for result, value in zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True):
+        ours, theirs = np.asarray(result), np.asarray(value)
+        assert ours.dtype == theirs.dtype
+        scale = max(1.0, float(np.abs(theirs.astype(np.float64)).max(initial=0)))
+        np.testing.assert_allclose(ours.astype(np.float64), theirs.astype(np.float64), atol=2**-6 * scale)
+
+
+def test_parameters_of_bf16() -> None:
+    numpy = import_module("jax.numpy")
+    params = {"w": numpy.ones((3, 2), tg.bf16), "b": numpy.zeros(2)}
+    x = numpy.ones((4, 3), tg.bf16)
+    model = tg.from_jax(lambda params, x: (x @ params["w"]).astype("float32") + params["b"], params, x, params=0)
+    assert {path: leaf.dtype for path, leaf in model.named_parameters().items()} == {"w": tg.bf16, "b": tg.f32}
+    np.testing.assert_array_equal(np.asarray(model.initialized()(x)), np.full((4, 2), 3, np.float32))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients(name: str) -> None:
     """Of a sum of sines of all results, with respect to all floats."""

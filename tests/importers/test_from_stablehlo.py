@@ -129,16 +129,20 @@ def test_jax_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
     assert importlib.util.find_spec("tensorgrad.importers.jax") is not None
 
 
-def test_constants_of_bf16_are_widened() -> None:
-    """Those of a list, and one that repeats an element."""
+def test_bf16_stays() -> None:
+    """Constants, of a list and of one element that repeats; and results of ops, each of which is rounded."""
     function = tg.from_stablehlo("""
-    func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
-      %list = stablehlo.constant dense<[1.5, -2.0, 3.0]> : tensor<3xbf16>
-      %half = stablehlo.constant dense<0.5> : tensor<3xbf16>
-      %sum = stablehlo.add %list, %half : tensor<3xbf16>
-      %wide = stablehlo.convert %sum : (tensor<3xbf16>) -> tensor<3xf32>
-      %result = stablehlo.add %wide, %x : tensor<3xf32>
-      return %result : tensor<3xf32>
+    func.func public @main(%x: tensor<3xbf16>) -> (tensor<3xbf16>, tensor<bf16>) {
+      %list = stablehlo.constant dense<[1.0, -2.0, 256.0]> : tensor<3xbf16>
+      %one = stablehlo.constant dense<1.0> : tensor<3xbf16>
+      %sum = stablehlo.add %list, %one : tensor<3xbf16>
+      %result = stablehlo.add %sum, %x : tensor<3xbf16>
+      %lowest = stablehlo.constant dense<0xFF80> : tensor<bf16>
+      %top = stablehlo.reduce(%result init: %lowest) applies stablehlo.maximum across dimensions = [0]
+        : (tensor<3xbf16>, tensor<bf16>) -> tensor<bf16>
+      return %result, %top : tensor<3xbf16>, tensor<bf16>
     }
     """)
-    np.testing.assert_array_equal(function(np.zeros(3, np.float32)), [2.0, -1.5, 3.5])
+    result, top = map(np.asarray, function(np.full(3, 2, tg.bf16)))
+    np.testing.assert_array_equal(result, np.array([4, 1, 258], tg.bf16))  # 256 + 1 is 256 there
+    assert result.dtype == top.dtype == tg.bf16 and top == 258

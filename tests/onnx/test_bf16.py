@@ -13,6 +13,7 @@ from cases import by_turns
 from exported import in_evaluator, session
 from halves import BF16, IN_BF16, halved
 from harness import reference, traced
+from onnx_models import model_of
 from onnxruntime import OrtValue
 
 import tensorgrad as tg
@@ -52,3 +53,16 @@ def test_a_model_is_computed_elsewhere_and_read_again(tmp_path: Path) -> None:
     actual = np.asarray(again(tg.array(x)))
     assert actual.dtype == expected.dtype
     np.testing.assert_allclose(actual.astype(float), expected.astype(float), rtol=2.0**-7)
+
+
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
+def test_statistics_are_of_f32(op: str) -> None:
+    """As `stash_type` says: the mean of these is 259, which bf16 doesn't have."""
+    weight = {"weight": np.ones(4, tg.bf16)}
+    node = onnx.helper.make_node(op, ["x", "weight"], ["y"])
+    model = model_of([node], {"x": [1, 4]}, ["y"], weight, opset=23, element=onnx.TensorProto.BFLOAT16)
+    values = np.array([[256, 258, 260, 262]], np.float32)
+    wide = values - values.mean() if op == "LayerNormalization" else values
+    expected = wide / np.sqrt(np.mean(wide**2) + 1e-5)
+    result = np.asarray(tg.onnx.load(model).initialized()(values.astype(tg.bf16)))
+    np.testing.assert_array_equal(result, expected.astype(tg.bf16))

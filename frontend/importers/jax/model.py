@@ -17,6 +17,7 @@ from tensorgrad.importers.parts import Part, as_input, declare, leaf_at, value_o
 from tensorgrad.importers.stablehlo.evaluation import applied
 from tensorgrad.importers.stablehlo.reading import read
 from tensorgrad.nn.parameters import param
+from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
@@ -109,7 +110,7 @@ class JaxModule(Part):
         """For each leaf that calls leave out: the path of the parameter, or a constant."""
         for place, path, value in _leaves_of(exporter.tree, example, params):
             array = np.asarray(value, _dtype(value))
-            if array.dtype.kind == "f":
+            if kind_of(array.dtype) == "f":
                 declare(self, path, param(array.shape, array, array.dtype))
                 self._omitted[place] = path
             else:
@@ -167,10 +168,8 @@ def _leaves_of(tree: Any, example: tuple[object, ...], params: Sequence[int]) ->
 
 
 def _dtype(leaf: Any) -> np.dtype[Any]:
-    """Returns the dtype that a leaf of JAX's has here: of at most 32 bits for integers, and f32 for bf16."""
+    """Returns the dtype that a leaf of JAX's has here: of at most 32 bits for integers."""
     dtype = np.asarray(leaf).dtype
-    if dtype.name == "bfloat16":
-        return np.dtype(np.float32)
     return np.dtype(f"{dtype.kind}4") if dtype.kind in "iu" and dtype.itemsize == 8 else dtype
 
 
@@ -191,8 +190,8 @@ def from_jax(
     """Returns a function of JAX's arrays as a module here, to train, differentiate, run and export on every device.
 
     The function is exported by `jax.export` for the example's shapes, and for others when it is called with them. Its
-    ops become ops here, with the lines of its author; derivatives are ours. Integers of 64 bits become those of 32, and
-    bfloat16 f32. Loops of a known number of iterations, `lax.scan` and `lax.fori_loop`, become `tg.scan`.
+    ops become ops here, with the lines of its author; derivatives are ours. Integers of 64 bits become those of 32.
+    Loops of a known number of iterations, `lax.scan` and `lax.fori_loop`, become `tg.scan`.
 
     Args:
         function: A function of trees of arrays, such as `model.apply` of Flax.

@@ -9,7 +9,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.importers.onnx.table import OnnxNode, Role, rule
-from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.dtypes import NAMES, is_half
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -70,8 +70,8 @@ def _group_normalization(node: OnnxNode) -> Tensor:
 
 
 def _stashed(node: OnnxNode, x: Tensor) -> Tensor:
-    """Returns a tensor in the dtype in which statistics are computed: f32 for f16."""
-    return tg.cast(x, NAMES["f32"]) if x.dtype == NAMES["f16"] and node.attribute("stash_type", 1) == 1 else x
+    """Returns a tensor in the dtype in which statistics are computed: f32 for f16 and bf16."""
+    return tg.cast(x, NAMES["f32"]) if is_half(x.dtype) and node.attribute("stash_type", 1) == 1 else x
 
 
 @rule("LayerNormalization", "axis epsilon stash_type=1", roles=_DATA_AND_SCALE)

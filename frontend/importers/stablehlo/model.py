@@ -77,8 +77,8 @@ def from_stablehlo(source: str | os.PathLike[str]) -> StablehloFunction:
     """Returns a function in StableHLO, such as `jax.export` writes, as a function here.
 
     It works like one that is written here: it can be called inside and outside of traces, and differentiated. Its ops
-    have their author's lines if the text has them. Integers of 64 bits become those of 32, and bf16 f32. A loop of a
-    known number of iterations, such as of `lax.scan` or `lax.fori_loop`, becomes `tg.scan`.
+    have their author's lines if the text has them. Integers of 64 bits become those of 32. A loop of a known number of
+    iterations, such as of `lax.scan` or `lax.fori_loop`, becomes `tg.scan`.
 
     Args:
         source: The text, or the path of a file, whose name ends in `.mlir`. It has one public function.

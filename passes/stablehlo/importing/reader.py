@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, DenseIntOrFPElementsAttr, TensorType, bf16, f32, i32, i64
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType, bf16, f32, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
@@ -81,9 +81,7 @@ class Reader:
             raise Unsupported(f"{of} is no tensor")
         source = cast(Tensor, of)
         element = source.get_element_type()
-        if isinstance(element, BFloat16Type):
-            element = f32
-        elif self.narrow:
+        if self.narrow:
             element = NARROW.get(element, element)
         if element not in NUMPY_DTYPES:
             raise Unsupported(f"elements of {element} are not supported")

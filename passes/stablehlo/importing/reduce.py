@@ -42,7 +42,7 @@ def neutral(reduction: type[ReduceOp], kind: Tensor) -> NumpyArray:
     dtype = numpy_dtype(kind)
     if reduction in (SumOp, ProdOp):
         return np.asarray(int(reduction is ProdOp), dtype)
-    if dtype.kind == "f":
+    if is_float(kind.get_element_type()):
         return np.asarray(-np.inf if reduction is MaxOp else np.inf, dtype)
     limits = np.iinfo(dtype)
     return np.asarray(limits.min if reduction is MaxOp else limits.max, dtype)
