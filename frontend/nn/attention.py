@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from tensorgrad.nn.layers import Dropout, Linear
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init
 from tensorgrad.ops.promotion import as_tensor
-from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.dtypes import NAMES, is_float, is_half, promote
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor, Traced
@@ -289,6 +290,7 @@ def scaled_dot_product_attention(
     """`softmax(query @ key.T * scale) @ value`, for each head.
 
     If there are fewer heads of keys than of queries, neighboring query heads share one (grouped-query attention).
+    Attention of bf16 or f16 is computed in f32, and its result is rounded once.
 
     Args:
         query: `[..., heads, queries, features]`.
@@ -323,6 +325,8 @@ def scaled_dot_product_attention(
     if window is not None and not is_causal:
         raise OptionError(_at("scaled_dot_product_attention: a window needs is_causal=True"))
     q, k, v = map(as_tensor, (query, key, value))
+    dtype = reduce(promote, (q.dtype, k.dtype, v.dtype))
+    q, k, v = (tg.cast(x, tg.f32) if is_half(x.dtype) else x for x in (q, k, v))
     lead, groups = _checked_heads(q, k, v)
     heads, queries, features = q.shape[-3:]
     keys, kv_heads = k.shape[-2], k.shape[-3]
@@ -352,7 +356,8 @@ def scaled_dot_product_attention(
     if dropout and dropout_key is not None:
         weights = tg.random.dropout(dropout_key, weights, dropout)
     weights = tg.reshape(weights, [*lead, kv_heads, groups * queries, keys])
-    return tg.reshape(weights @ v, [*lead, heads, queries, v.shape[-1]])
+    result = tg.reshape(weights @ v, [*lead, heads, queries, v.shape[-1]])
+    return tg.cast(result, dtype) if is_half(dtype) else result
 
 
 def _checked_heads(q: Any, k: Any, v: Any) -> tuple[tuple[int, ...], int]:

@@ -24,6 +24,7 @@ from tensorgrad.dialects.tg.base import Tensor, TensorOp, dense, int_list, ints,
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.collective import CollectiveOp
+from tensorgrad.dialects.tg.elementwise.arithmetic import CastOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, ConcatOp, PackOp, PadOp, ReshapeOp, SliceOp
 from tensorgrad.passes.analyses import affine
@@ -38,7 +39,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import (
 from tensorgrad.passes.buffers.lower_tg_to_buf.outline import Outlining, has_control, loops_of
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES, SEQUENCES, VIEWS
-from tensorgrad.passes.buffers.lower_tg_to_buf.rules.attention import lower_attention
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules.attention import lower_attention, read_narrow
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.collective import lower_collective
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage, typed
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, Splat, View, through
@@ -59,7 +60,8 @@ class LowerTgToBufPass(LevelPass):
     - Reshapes, transposes, broadcasts, slices and reversals become index maps and dispatch nothing, nor does an op
       without elements.
     - Packed tensors become a `buf.pack`, as do updates that are slices of one row.
-    - A composite attention becomes one kernel, its derivative two; a collective becomes one.
+    - A composite attention becomes one kernel, its derivative two; a collective becomes one. Attention reads operands
+      that were extended from 16 bits as they were, and native code stores its result as what it is rounded to.
     - A function with loops or branches calls private functions by `buf.run` and `buf.choose`: one for each sequence of
       ops between them, and one for each region. A loop's initial values get their own buffers.
     - Sorts, and scatters that sort, become kernels that `cut-grids` can divide if one kernel can't bind their buffers.
@@ -87,6 +89,11 @@ class LowerTgToBufPass(LevelPass):
 def _is_whole(value: SSAValue, view: View) -> bool:
     """Returns whether a tensor is a whole buffer, in the same order."""
     return affine.is_identity(view.map) and shape_of(value) == buffer_shape(view.buffer)
+
+
+def _is_stored_in(lowered: Lowered, element: Attribute) -> bool:
+    """Returns whether a tensor is stored with these elements, as an attention stores what is then rounded to them."""
+    return isinstance(lowered, View) and buffer_element(lowered.buffer) == element
 
 
 def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
@@ -126,6 +133,7 @@ class _Lowering:
 
     def run(self) -> None:
         """Lowers the function in place."""
+        read_narrow(self.block)
         old, originals = list(self.block.ops), list(self.block.args)
         self.originals = originals
         returned = return_of(self.function)
@@ -144,7 +152,7 @@ class _Lowering:
                 self.lowered[op.results[0]] = self._lower(op)
             elif isinstance(op, CallOp) and op.composite is not None:
                 views = [self._in_memory(operand, self.lowered[operand], op) for operand in op.operands]
-                self.lowered.update(lower_attention(op, views, self._add))
+                self.lowered.update(lower_attention(op, views, self._add, self.target.native))
             elif op is not returned:
                 raise DiagnosticException(f"lower-tg-to-buf expects tg ops, got {op.name}")
         for value, lowered in self.lowered.items():
@@ -181,6 +189,8 @@ class _Lowering:
             return through(operands[0], VIEWS[type(op)](op), op.shape)
         if isinstance(op, PackOp):
             return self._packed(op, operands)
+        if isinstance(op, CastOp) and element_of(op.operand) != element and _is_stored_in(operands[0], element):
+            return operands[0]
         if not isinstance(op, ConcatOp) and any(0 in shape_of(operand) for operand in op.operands):
             return self._without_elements(op, operands)
         for position in MEMORY_OPERANDS.get(type(op), ()):

@@ -3,31 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES, Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.tg.base import int_list
-from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.dialects.short_floats import SHORT_FLOATS
+from tensorgrad.dialects.tg.base import TensorOp, int_list
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.elementwise.arithmetic import CastOp
 from tensorgrad.dialects.tg.shape import ReshapeOp, TransposeOp
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import alloc, set_location
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import VIEWS
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import View
 from tensorgrad.passes.tensors.attention import BACKWARD_NAME, FORWARD_NAME, parameters_of
+from tensorgrad.passes.tensors.simplify import erase_dead
 
 
-def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Operation], None]) -> dict[SSAValue, View]:
+def read_narrow(block: Block) -> None:
+    """Makes attentions read operands that were extended from 16 bits as they were, which kernels extend again."""
+    changed = False
+    for call in block.ops:
+        if isinstance(call, CallOp) and call.composite is not None:
+            operands = [_narrow(operand, call) for operand in call.operands]
+            changed |= operands != list(call.operands)
+            call.operands = operands
+    if changed:
+        erase_dead(block)
+
+
+def _narrow(value: SSAValue, call: CallOp) -> SSAValue:
+    """Returns the value that one extends, through views, or the value itself; new views come before a call."""
+    moves: list[TensorOp] = []
+    source = value
+    while isinstance(source.owner, TensorOp) and type(source.owner) in VIEWS:
+        moves.append(source.owner)
+        source = source.owner.operands[0]
+    extended = source.owner
+    if not isinstance(extended, CastOp) or element_of(source) != f32 or not _is_short(element_of(extended.operand)):
+        return value
+    b = TensorBuilder(cast(Block, call.parent), before=call, location=call.location)
+    moved = extended.operand
+    for move in reversed(moves):
+        moved = b.emit(type(move), [moved], **move.properties)
+    return moved
+
+
+def _is_short(element: Attribute) -> bool:
+    return element in SHORT_FLOATS.values()
+
+
+def lower_attention(
+    call: CallOp, operands: Sequence[View], emit: Callable[[Operation], None], native: bool
+) -> dict[SSAValue, View]:
     """Emits the kernels of a composite attention whose results are used.
 
     Args:
         call: The call.
         operands: The views of its operands.
         emit: Appends allocations and kernels in order.
+        native: Whether the target has buffers of bf16, to which kernels round.
 
     Returns:
         The views of the results that have uses.
@@ -48,8 +90,9 @@ def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Oper
     views: dict[SSAValue, View] = {}
     for part, outputs in parts.items():
         for output in outputs:
-            extents, place = _stored(output)
-            buffer = alloc(extents, storage(element_of(output)), call.location)
+            rounds = native and part == FORWARD and output is results[0] and element_of(output) == f32
+            extents, place, element = _stored(output, rounds)
+            buffer = alloc(extents, storage(element), call.location)
             buffer.memref.name_hint = output.name_hint
             emit(buffer)
             views[output] = View(buffer.memref, place)
@@ -57,11 +100,13 @@ def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Oper
     return views
 
 
-def _stored(output: SSAValue) -> tuple[Sequence[int], AffineMap]:
-    """Returns the shape in which a result is stored, and its index map into that shape.
+def _stored(output: SSAValue, rounds: bool) -> tuple[Sequence[int], AffineMap, Attribute]:
+    """Returns the shape in which a result is stored, its index map into that shape, and the element type.
 
-    While its only use is a reshape or a transpose, the result is stored as that op would arrange it.
+    While its only use is a reshape or a transpose, the result is stored as that op would arrange it; and if the only
+    use then rounds to 16 bits, and `rounds` allows it, in these.
     """
+    element = element_of(output)
     place = affine.identity(len(shape_of(output)))
     extents, axes = shape_of(output), shape_of(output)
     while len(list(output.uses)) == 1:
@@ -72,10 +117,12 @@ def _stored(output: SSAValue) -> tuple[Sequence[int], AffineMap]:
             permutation = int_list(user.properties, "permutation")
             back = AffineMap(len(extents), 0, tuple(AffineDimExpr(axis) for axis in permutation))
         else:
+            if rounds and isinstance(user, CastOp) and _is_short(element_of(user.result)):
+                element = element_of(user.result)
             break
         place = affine.composed(back, place, axes)
         output, extents = user.results[0], user.shape
-    return extents, place
+    return extents, place, element
 
 
 def _kernel(
