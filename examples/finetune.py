@@ -108,9 +108,10 @@ def train(
     progress: bool = True,
     group: Any = None,
     bits: Literal[8, 4] | None = None,
+    dtype: str = "f32",
 ) -> Result:
     """Adapts the model of a folder, on weights of few bits if asked; a tenth of the texts is left for validation."""
-    model = tg.models.from_pretrained(folder)
+    model = tg.models.from_pretrained(folder, dtype=dtype)
     if bits is not None:
         model = model.initialized()
         tg.nn.quantize(model, bits)
@@ -165,6 +166,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("out/finetune"), help="where the models go")
     parser.add_argument("--gguf", choices=["f32", "f16", "q8_0"], help="also write merged.gguf, for llama.cpp")
     parser.add_argument("--bits", type=int, choices=[8, 4], help="quantize the weights first, to int8 or NF4 (QLoRA)")
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="how the frozen weights are kept")
     parser.add_argument("--prompt", default="The ")
     parser.add_argument("--length", type=int, default=64, help="how many tokens to write")
     options = parser.parse_args(arguments)
@@ -172,12 +174,13 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("--steps must be at least 1, --length at least 0, and --prompt not empty")
     group, sizes = tg.distributed.group(), Sizes(steps=options.steps)
     folder = options.folder or options.out / "base"
-    if options.folder is None and tg.distributed.is_first():
+    is_first = tg.distributed.is_first()
+    if options.folder is None and is_first:
         make_folder(folder, sizes)
     tg.distributed.barrier()
-    result = train(folder, sizes, options.device, options.seed, tg.distributed.is_first(), group, options.bits)
+    result = train(folder, sizes, options.device, options.seed, is_first, group, options.bits, options.dtype)
     model = result.training.model()
-    if not tg.distributed.is_first():
+    if not is_first:
         return
     write(model, folder, options.out, options.gguf)
     print(f"backend: {result.training.device}")

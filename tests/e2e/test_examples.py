@@ -307,6 +307,16 @@ def test_a_language_model_of_few_bits_is_fine_tuned(finetune, small_folder, tmp_
 
 
 @pytest.mark.nightly
+def test_a_language_model_is_fine_tuned_in_bf16(finetune, small_folder, tmp_path):
+    folder, sizes = small_folder
+    result = finetune.train(folder, sizes, "cpu", 0, progress=False, dtype="bf16")
+    assert result.after < result.before - 0.03
+    finetune.write(result.training.model(), folder, tmp_path)
+    weights = tg.nn.read_weights(tmp_path / "merged", keep_bf16=True)
+    assert {array.dtype for array in weights.values()} == {tg.bf16}
+
+
+@pytest.mark.nightly
 def test_processes_fine_tune_as_one_does(finetune, small_folder, tmp_path):
     folder, _ = small_folder
     losses = []
