@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from harness import reference, traced
 from test_optim_pytorch import STEPS, Values, check, ours, recorded
 from test_packed_updates import Chain, counts, loss
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError
+from tensorgrad.optim import links
 from tensorgrad.runtime.program import Dispatch
 
 untyped: Any = tg
@@ -225,6 +227,14 @@ def test_clipping_by_value_is_that_of_pytorch():
         optimizer.step()
     chained = ours(optim.chain(optim.clip(0.3), optim.adam(1e-2)), start, gradients, [1e-2] * STEPS)
     check(chained, {name: parameter.detach().numpy() for name, parameter in parameters.items()})
+
+
+def test_a_norm_of_many_elements_is_of_no_more_sums_than_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "MOST_ROWS", 2)
+    x = np.linspace(-1, 1, 7 * links.COLUMNS + 3)
+    module = traced(links.norm_of, [x])
+    assert "tensor<2x4096xf64>" in str(module)
+    np.testing.assert_allclose(reference(module, [x])[0], np.linalg.norm(x), rtol=1e-12)
 
 
 def test_the_norm_of_a_chain_is_that_of_an_optimizer():
