@@ -7,12 +7,18 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from buffer_text import normal, parse, pointwise
+from xdsl.dialects.linalg.ops import GenericOp
 
+from tensorgrad.checks.reduction.kernels import drop_inputs
 from tensorgrad.checks.reduction.language import Language
 from tensorgrad.checks.reduction.minimizing import minimized, spread
 from tensorgrad.checks.reduction.search import Reduced, Reduction
+from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.errors import ProgramError
+from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.tools import tg_opt
 from tensorgrad.tools.interestingness import Command, reason
 from tensorgrad.tools.parsing import parse_module
@@ -228,6 +234,18 @@ def test_attributes_and_extents_become_smaller() -> None:
     reduction = reduced(text, lambda module: re.search(r"tg.sum .*<\d+x784xf32>", module) is not None)
     assert "tensor<1x784xf32>" in reduction.text
     assert "tg.role" not in reduction.text and "a = 1" not in reduction.text
+
+
+def test_unused_inputs_of_kernels_and_stages_are_dropped() -> None:
+    module = parse(pointwise("f32", "%r = math.sin %a1 : f32\nlinalg.yield %r : f32", ins=3))
+    for change in drop_inputs(module):
+        change()
+    module.verify()
+    assert [len(op.inputs) for op in module.walk() if isinstance(op, KernelOp | GenericOp)] == [1, 1]
+    x = normal(4)
+    np.testing.assert_allclose(
+        BufferExecutor(module).run({"x0": 2 * x, "x1": x, "x2": 3 * x})["output/y"], np.sin(x), rtol=1e-6
+    )
 
 
 def test_delta_debugging() -> None:
