@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.importers.torch.table import Call, rule
+from tensorgrad.importers.torch.table import Call, moving
 from tensorgrad.tracing.tensor import Array, Tensor
 
 
-@rule("higher_order.cond")
+@moving("higher_order.cond")
 def _cond(predicate: Any, true_graph: Any, false_graph: Any, operands: Sequence[Any], call: Call) -> Any:
     if isinstance(predicate, (bool, Array)):
         return call.run(true_graph if bool(predicate) else false_graph, operands)
@@ -22,7 +22,7 @@ def _cond(predicate: Any, true_graph: Any, false_graph: Any, operands: Sequence[
     )
 
 
-@rule("higher_order.scan")
+@moving("higher_order.scan")
 def _scan(graph: Any, init: Sequence[Tensor], xs: Sequence[Tensor], additional: Sequence[Any], call: Call) -> Any:
     def body(carry: tuple[Tensor, ...], row: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         results = call.run(graph, [*carry, *row, *additional])

@@ -14,7 +14,6 @@ from torch.utils import _pytree as pytree
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError, TensorgradError
-from tensorgrad.importers.torch import shapes
 from tensorgrad.importers.torch.complex_pairs import Pair, contains_pair, rule_of_pairs
 from tensorgrad.importers.torch.nodes import Origin, is_python, op_name
 from tensorgrad.importers.torch.rules import RULES
@@ -27,15 +26,6 @@ from tensorgrad.tracing.tracer import suspended
 
 FOLDED = 1 << 16
 """Known values of more elements are computed by the program, not stored in it."""
-
-MOVING = frozenset(
-    (
-        *("higher_order.cond", "higher_order.scan", "aten.embedding", "aten.index", "aten.index_select", "aten.gather"),
-        *("aten.take", "aten.clone", "aten.contiguous", "aten.alias", "aten.detach", "aten.detach_copy", "aten.lift"),
-        *("aten.lift_fresh", "aten.lift_fresh_copy"),
-    )
-)
-"""Ops that pass tensors on without computing with them, as do those of `shapes`."""
 
 AXES = ("dim", "dim0", "dim1", "dims", "dimension")
 """The arguments that name axes of `self`."""
@@ -115,7 +105,7 @@ class Evaluation:
             if not rule.is_random and _is_small(outputs) and _is_known((args, kwargs)):
                 contexts.enter_context(suspended())
             call = Call(name, outputs, self._drawn_key, self.run)
-            if name not in MOVING and rule.function.__module__ != shapes.__name__:
+            if not rule.moves:
                 args, kwargs = pytree.tree_map_only(Tensor, _widened, (args, kwargs))
             arguments = _bound(rule, node.target, args, kwargs, call)
             if not _has_axes_of_scalar(arguments):

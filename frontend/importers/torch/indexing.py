@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.importers.torch.table import Call, rule
+from tensorgrad.importers.torch.table import Call, moving, rule
 from tensorgrad.tracing.tensor import Array, Tensor
 
 
@@ -18,7 +18,7 @@ def _wrapped(indices: Tensor, extent: int) -> Tensor:
     return tg.where(tg.less(indices, 0), indices + extent, indices)
 
 
-@rule("embedding")
+@moving("embedding")
 def _embedding(
     weight: Tensor,
     indices: Tensor,
@@ -66,7 +66,7 @@ def _embedding_bag(
     return (result,)
 
 
-@rule("index")
+@moving("index")
 def _index(self: Tensor, indices: Sequence[Tensor | None], call: Call) -> Tensor:
     return self[_keys(self, indices, call)]
 
@@ -103,17 +103,17 @@ def _index_put(
     return place.add(new) if accumulate else place.set(new)
 
 
-@rule("index_select")
+@moving("index_select")
 def _index_select(self: Tensor, dim: int, index: Tensor) -> Tensor:
     return tg.take(self, index, dim)
 
 
-@rule("gather")
+@moving("gather")
 def _gather(self: Tensor, dim: int, index: Tensor, sparse_grad: bool = False) -> Tensor:
     return tg.gather(self, dim, index)
 
 
-@rule("take")
+@moving("take")
 def _take(self: Tensor, index: Tensor) -> Tensor:
     return tg.take(tg.reshape(self, (-1,)), _wrapped(index, self.size))
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import tensorgrad as tg
-from tensorgrad.importers.torch.table import Call, computed_in, rule, same
+from tensorgrad.importers.torch.table import Call, computed_in, moving, rule, same
 from tensorgrad.tracing.dtypes import NAMES, DType
 from tensorgrad.tracing.tensor import Tensor
 
@@ -281,12 +281,12 @@ def _masked_fill(self: Tensor, mask: Tensor, value: Any) -> Tensor:
 # Conversions; tensors are values, so that a copy is the tensor itself
 
 
-@rule("clone contiguous detach_copy lift_fresh_copy lift_fresh alias view_as_real_copy lift")
+@moving("clone contiguous detach_copy lift_fresh_copy lift_fresh alias view_as_real_copy lift")
 def _clone(self: Tensor) -> Tensor:
     return self
 
 
-@rule("detach")
+@moving("detach")
 def _detach(self: Tensor) -> Tensor:
     return tg.stop_gradient(self)
 

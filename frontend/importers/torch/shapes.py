@@ -6,36 +6,36 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.importers.torch.table import Call, rule
+from tensorgrad.importers.torch.table import Call, moving
 from tensorgrad.tracing.tensor import Tensor
 
 
-@rule("view reshape _unsafe_view unflatten flatten view_copy _reshape_copy reshape_as unsafe_chunk")
+@moving("view reshape _unsafe_view unflatten flatten view_copy _reshape_copy reshape_as unsafe_chunk")
 def _view(self: Tensor, call: Call, size: Any = None, dim: Any = None, sizes: Any = None) -> Tensor:
     return tg.reshape(self, call.shape)
 
 
-@rule("expand expand_as broadcast_to expand_copy")
+@moving("expand expand_as broadcast_to expand_copy")
 def _expand(self: Tensor, call: Call, size: Any = None, other: Any = None) -> Tensor:
     return tg.broadcast_to(self, call.shape)
 
 
-@rule("squeeze unsqueeze squeeze_copy unsqueeze_copy")
+@moving("squeeze unsqueeze squeeze_copy unsqueeze_copy")
 def _same_elements(self: Tensor, call: Call, dim: Any = None) -> Tensor:
     return tg.reshape(self, call.shape)
 
 
-@rule("permute permute_copy")
+@moving("permute permute_copy")
 def _permute(self: Tensor, dims: Sequence[int]) -> Tensor:
     return tg.permute(self, tuple(axis % self.ndim for axis in dims))
 
 
-@rule("transpose transpose_copy")
+@moving("transpose transpose_copy")
 def _transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
     return tg.swapaxes(self, dim0, dim1)
 
 
-@rule("t t_copy numpy_T mT")
+@moving("t t_copy numpy_T mT")
 def _t(self: Tensor) -> Tensor:
     return tg.swapaxes(self, -1, -2) if self.ndim > 1 else self
 
@@ -49,7 +49,7 @@ def bounds(extent: int, start: int | None, end: int | None) -> tuple[int, int]:
     return first, max(first, last)
 
 
-@rule("slice slice_copy")
+@moving("slice slice_copy")
 def _slice(self: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     first, last = bounds(self.shape[dim], start, end)
     if (first, last, step) == (0, self.shape[dim], 1):
@@ -57,12 +57,12 @@ def _slice(self: Tensor, dim: int = 0, start: int | None = None, end: int | None
     return self[(*[slice(None)] * (dim % self.ndim), slice(first, last, step))]
 
 
-@rule("select select_copy")
+@moving("select select_copy")
 def _select(self: Tensor, dim: int, index: int) -> Tensor:
     return self[(*[slice(None)] * (dim % self.ndim), index)]
 
 
-@rule("slice_scatter")
+@moving("slice_scatter")
 def _slice_scatter(
     self: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
@@ -72,12 +72,14 @@ def _slice_scatter(
     return self.at[(*[slice(None)] * (dim % self.ndim), slice(first, last, step))].set(tg.cast(src, self.dtype))
 
 
-@rule("select_scatter")
+@moving("select_scatter")
 def _select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return self.at[(*[slice(None)] * (dim % self.ndim), index)].set(tg.cast(src, self.dtype))
 
 
-@rule("split split_with_sizes split_copy split_with_sizes_copy chunk unsafe_split unsafe_split_with_sizes tensor_split")
+@moving(
+    "split split_with_sizes split_copy split_with_sizes_copy chunk unsafe_split unsafe_split_with_sizes tensor_split"
+)
 def _split(
     self: Tensor, call: Call, split_size: Any = None, split_sizes: Any = None, dim: int = 0, chunks: int = 0
 ) -> Any:
@@ -89,27 +91,27 @@ def _split(
     return parts
 
 
-@rule("unbind unbind_copy")
+@moving("unbind unbind_copy")
 def _unbind(self: Tensor, dim: int = 0) -> Any:
     return [_select(self, dim, index) for index in range(self.shape[dim])]
 
 
-@rule("diagonal diagonal_copy")
+@moving("diagonal diagonal_copy")
 def _diagonal(self: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     return tg.diagonal(self, offset, dim1, dim2)
 
 
-@rule("unfold unfold_copy")
+@moving("unfold unfold_copy")
 def _unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return tg.unfold(self, dimension, size, step)
 
 
-@rule("tril")
+@moving("tril")
 def _tril(self: Tensor, diagonal: int = 0) -> Tensor:
     return tg.tril(self, diagonal)
 
 
-@rule("triu")
+@moving("triu")
 def _triu(self: Tensor, diagonal: int = 0) -> Tensor:
     return tg.triu(self, diagonal)
 
@@ -117,43 +119,43 @@ def _triu(self: Tensor, diagonal: int = 0) -> Tensor:
 # Joins and repetitions
 
 
-@rule("cat concat")
+@moving("cat concat")
 def _cat(tensors: Sequence[Tensor], call: Call, dim: int = 0) -> Tensor:
     parts = [tg.cast(part, call.dtype) for part in tensors if part.shape != (0,)]
     return tg.concat(parts, dim)
 
 
-@rule("stack")
+@moving("stack")
 def _stack(tensors: Sequence[Tensor], call: Call, dim: int = 0) -> Tensor:
     return tg.stack([tg.cast(part, call.dtype) for part in tensors], dim)
 
 
-@rule("repeat")
+@moving("repeat")
 def _repeat(self: Tensor, repeats: Sequence[int]) -> Tensor:
     return tg.tile(self, tuple(repeats))
 
 
-@rule("tile")
+@moving("tile")
 def _tile(self: Tensor, dims: Sequence[int]) -> Tensor:
     return tg.tile(self, tuple(dims))
 
 
-@rule("repeat_interleave")
+@moving("repeat_interleave")
 def _repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None, output_size: int | None = None) -> Tensor:
     return tg.repeat(self, repeats, dim)
 
 
-@rule("roll")
+@moving("roll")
 def _roll(self: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
     return tg.roll(self, tuple(shifts), tuple(dims) or None)
 
 
-@rule("flip")
+@moving("flip")
 def _flip(self: Tensor, dims: Sequence[int]) -> Tensor:
     return tg.flip(self, tuple(dims))
 
 
-@rule("meshgrid")
+@moving("meshgrid")
 def _meshgrid(tensors: Sequence[Tensor], indexing: str = "ij") -> Any:
     return list(tg.meshgrid(*tensors, indexing=indexing))
 
@@ -172,36 +174,36 @@ def _padded(x: Tensor, pad: Sequence[int], mode: str, value: float = 0.0) -> Ten
     return tg.pad(inner, outer, _MODES[mode], value) if mode == "constant" else tg.pad(inner, outer, _MODES[mode])
 
 
-@rule("pad")
+@moving("pad")
 def _pad(self: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     return _padded(self, pad, mode, value or 0.0)
 
 
-@rule("constant_pad_nd")
+@moving("constant_pad_nd")
 def _constant_pad(self: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     return _padded(self, pad, "constant", value)
 
 
-@rule("reflection_pad1d reflection_pad2d reflection_pad3d")
+@moving("reflection_pad1d reflection_pad2d reflection_pad3d")
 def _reflection_pad(self: Tensor, padding: Sequence[int]) -> Tensor:
     return _padded(self, padding, "reflect")
 
 
-@rule("replication_pad1d replication_pad2d replication_pad3d")
+@moving("replication_pad1d replication_pad2d replication_pad3d")
 def _replication_pad(self: Tensor, padding: Sequence[int]) -> Tensor:
     return _padded(self, padding, "replicate")
 
 
-@rule("pixel_shuffle")
+@moving("pixel_shuffle")
 def _pixel_shuffle(self: Tensor, upscale_factor: int) -> Tensor:
     return tg.pixel_shuffle(self, upscale_factor)
 
 
-@rule("pixel_unshuffle")
+@moving("pixel_unshuffle")
 def _pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
     return tg.pixel_unshuffle(self, downscale_factor)
 
 
-@rule("channel_shuffle native_channel_shuffle")
+@moving("channel_shuffle native_channel_shuffle")
 def _channel_shuffle(self: Tensor, groups: int) -> Tensor:
     return tg.channel_shuffle(self, groups)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -115,11 +115,13 @@ class Rule:
         function: Takes the arguments by their names in the schema, as tensors, numbers, lists and PyTorch's dtypes;
             one that it doesn't take must have its default value. If it takes `call`, that is the `Call`.
         is_random: Whether its result depends on more than its arguments.
+        moves: Whether it passes elements on without computing with them, so that they stay as narrow as they are.
         parameters_of: The function whose parameters count, if `function` passes all on to it.
     """
 
     function: Callable[..., Any]
     is_random: bool = False
+    moves: bool = False
     parameters_of: Callable[..., Any] | None = None
 
     @cached_property
@@ -148,22 +150,29 @@ WITHOUT_MEANING = frozenset(
 """Arguments that say where and how PyTorch stores and computes, not what."""
 
 
-def rule(names: str, is_random: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def rule(
+    names: str, is_random: bool = False, moves: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function in the table.
 
     Args:
         names: The op, or several, with spaces between; `aten.` is left out.
         is_random: See `Rule`.
+        moves: See `Rule`.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names.split():
             full = name if "." in name else f"aten.{name}"
             assert full not in RULES, full
-            RULES[full] = Rule(function, is_random)
+            RULES[full] = Rule(function, is_random, moves)
         return function
 
     return enter
+
+
+moving = partial(rule, moves=True)
+"""Registers a function that passes elements on without computing with them."""
 
 
 def same(names: Mapping[str, Callable[[Any], Any]]) -> None:
