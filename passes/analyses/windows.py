@@ -30,6 +30,9 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import needed_for
 from tensorgrad.passes.analyses.guards import ULT
 
+LEAST_RUN = 8
+"""Shorter contiguous runs are read element by element."""
+
 
 @dataclass(frozen=True)
 class OperandPosition:

@@ -60,6 +60,9 @@ WINDOWS: Mapping[str, tuple[Shapes, Mapping[str, Any]]] = {
         {"padding": 3, "stride": 2, "dilation": 3, "groups": 3},
     ),
     "several tiles of lines": (((1, 40, 30, 90), (4, 40, 3, 3)), {"padding": 1}),
+    "small images": (((3, 6, 8, 8), (40, 6, 3, 3)), {"padding": 1}),
+    "tiny images": (((9, 3, 3, 3), (40, 3, 3, 3)), {"padding": 1}),
+    "pointwise, of whole vectors": (((2, 9, 8, 16), (10, 9, 1, 1)), {}),
     "several ranges of channels": (((1, 150, 7, 9), (9, 150, 3, 3)), {"padding": 1}),
 }
 
@@ -210,6 +213,21 @@ def test_images_are_padded_if_that_costs_less_than_packing(name: str, pitch: int
     """A line of a padded image has its windows, and as many elements as a window reaches further."""
     schedule, _ = contractions(name)[0]
     assert schedule.pitch == pitch
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "direct"),
+    [
+        ("small images", (2, 3), 0),
+        ("tiny images", (0, 2, 3), 0),
+        ("strided by more than the window", (2, 3), 0),
+        ("pointwise, of whole vectors", (2, 3), 1),
+    ],
+)
+def test_columns_are_those_of_one_image_if_they_fill_vectors(name: str, column: tuple[int, ...], direct: int) -> None:
+    """They are contiguous then, and may be read in place; the columns of all images fill vectors better."""
+    schedule, _ = contractions(name)[0]
+    assert (schedule.column, schedule.direct_columns) == (column, direct)
 
 
 @pytest.mark.parametrize("change", [{"pitch": 15}, {"depth": 35}])

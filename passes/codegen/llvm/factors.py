@@ -18,16 +18,13 @@ from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import axes_of_values, needed_for
 from tensorgrad.passes.analyses.factors import Strides, lies_along_steps, strides_of
-from tensorgrad.passes.analyses.windows import OperandPosition, places_of, run_along
+from tensorgrad.passes.analyses.windows import LEAST_RUN, OperandPosition, places_of, run_along
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
 from tensorgrad.passes.codegen.common.stage_loops import Loops, strided
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packing import Put, sequential
 from tensorgrad.passes.scalars import Value
-
-LEAST_RUN = 8
-"""Shorter contiguous runs are read element by element."""
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ from xdsl.ir import Attribute, SSAValue
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import KernelOp, element_of, maps_of
 from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.passes.analyses.windows import LEAST_RUN
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops
-from tensorgrad.passes.codegen.llvm.factors import LEAST_RUN, Factor, Tile, Window, over_runs
+from tensorgrad.passes.codegen.llvm.factors import Factor, Tile, Window, over_runs
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packed_product import Product
 from tensorgrad.passes.codegen.llvm.packing import Columns, pairs_of, sequential

@@ -26,7 +26,7 @@ from tensorgrad.passes.analyses.factors import (
 )
 from tensorgrad.passes.analyses.kinds import contraction_of, summed_stage
 from tensorgrad.passes.analyses.machine import CpuModel
-from tensorgrad.passes.analyses.windows import Windows, windows_of
+from tensorgrad.passes.analyses.windows import LEAST_RUN, Windows, places_of, run_along, windows_of
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
@@ -75,12 +75,16 @@ LEAST_COLUMNS_PACKED = 256
 PAIRING = 4.0
 """The cycles in which vectors of factors are rounded and put into words, per vector."""
 
-PACKING_WINDOWS = (6, 48)
-"""The rows that are multiplied with a vector in the time in which one of windows is packed: without a stride, and with
-one, where elements are packed one by one."""
+PACKING, PACKING_RUN, PACKING_ELEMENTS = 7.0, 9.0, 48.0
+"""The rows that are multiplied with a vector in the time in which one of columns is packed: as a whole, in addition for
+each part of a register block where contiguous runs end, and element by element."""
 
-PADDING = 4
-"""The same for a vector that is read from a padded image: copying it, and leaving out what lies behind lines."""
+PADDING, LINES = 4.0, 3.0
+"""The same for a vector that is read from a padded image, for copying it; and, once for all iterations, for each row,
+for leaving out what lies behind lines."""
+
+PACKING_ROWS, READING_ROWS = 4.0, 0.25
+"""The vectors that an element of a row is multiplied with in the time in which it is packed, or read anew by a tile."""
 
 LEAST_SUMS = 8
 """The fewest sums in registers that hide the latency of a multiplication, with few rows."""
@@ -102,16 +106,10 @@ class PackedArchetype(Archetype[PackedSchedule]):
         if stage is None or not is_blockable(kernel, stage):
             return None
         padded = _padded(kernel, stage, target)
-        if padded is not None or contraction_of(kernel) is None:
+        if contraction_of(kernel) is None or (padded is not None and not padded.row):
             return padded
-        sides = sides_of(kernel, stage)
-        factors = factors_of(stage, *sides)
-        if factors is None:
-            return None
-        plain = before_rounding_both(factors) if target.bf16_dot and _reuses_enough(kernel, sides) else None
-        if plain is not None:
-            return _schedule(kernel, stage, sides, plain, target, has_pairs=True)
-        return _schedule(kernel, stage, sides, factors, target)
+        choices = [*_packed(kernel, stage, target), *([] if padded is None else [padded])]
+        return min(choices, key=lambda choice: _time(choice, kernel, stage), default=None)
 
     def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
         for rows in (schedule.tile_rows // 2, schedule.tile_rows * 2):
@@ -184,6 +182,55 @@ def _extents(kernel: KernelOp, sides: Sides) -> tuple[int, int, int]:
     return math.prod(rest), math.prod(grid[i] for i in row), math.prod(grid[i] for i in column)
 
 
+def _packed(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
+    """Yields the schedules that pack columns or read them in place: with all loops of the columns, or the inner ones.
+
+    Columns of several images, say, are not contiguous; those of one are.
+    """
+    row, column = sides_of(kernel, stage)
+    factors = factors_of(stage, row, column)
+    if factors is None:
+        return
+    plain = before_rounding_both(factors) if target.bf16_dot and _reuses_enough(kernel, (row, column)) else None
+    if plain is not None:
+        schedules = [_schedule(kernel, stage, (row, column), plain, target, has_pairs=True)]
+    else:
+        sides = [(row, column[first:]) for first in range(len(column))]
+        schedules = [_schedule(kernel, stage, side, factors, target) for side in sides]
+    yield from (schedule for schedule in schedules if schedule is not None)
+
+
+def _time(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float:
+    """Returns the estimated time of an iteration of the reduction, in that of multiplying a row with a vector."""
+    rest, rows, columns = schedule.extents(kernel.extents)
+    down, across = schedule.tiles_over(kernel.extents)
+    packing, lines = 0.0, 0.0
+    if schedule.pitch:
+        packing, lines = PADDING, LINES * rows / math.prod(loop_extents(stage)[len(kernel.extents) :])
+    elif not schedule.direct_columns:
+        packing = _packing(schedule, kernel, stage)
+    reading = READING_ROWS if schedule.direct_rows else PACKING_ROWS
+    return rest * (-(-columns // schedule.lanes) * (rows + down * packing + lines) + across * rows * reading)
+
+
+def _packing(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float:
+    """Returns the estimated time of packing a vector of columns, in that of multiplying a row with it."""
+    grid, sides = kernel.extents, (schedule.row, schedule.column)
+    factors = factors_of(stage, *sides)
+    assert factors is not None
+    strides = strides_of(stage, factors.column, grid, *sides)
+    if strides is not None:
+        return PACKING if 1 in (strides.side, strides.step) else PACKING_ELEMENTS
+    places, extents = (places_of(stage, factors.column) or {}).values(), loop_extents(stage)
+    own = range(len(grid), len(extents))
+    run, along = (run_along(places, loops, [extents[i] for i in loops]) for loops in (schedule.column, own))
+    if max(run, along) < LEAST_RUN:
+        return PACKING_ELEMENTS
+    if along > run or run == schedule.extents(grid)[2]:
+        return PACKING
+    return PACKING + PACKING_RUN * (1 + (schedule.columns - 1) / run)
+
+
 def _schedule(
     kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target, has_pairs: bool = False
 ) -> PackedSchedule | None:
@@ -229,11 +276,7 @@ def _schedule(
 
 
 def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedule | None:
-    """Returns the schedule that reads windows from a padded copy of their image.
-
-    It is `None` if the columns are no windows, or if packing these takes less time than what is computed behind the
-    ends of lines.
-    """
+    """Returns the schedule that reads windows from a padded copy of their image; `None` if columns are no windows."""
     rank = len(kernel.extents)
     rows = [sides_of(kernel, stage)[0], ()] if contraction_of(kernel) is not None else [()]
     for columns in (tuple(range(rank - count, rank)) for count in (2, 1) if count <= rank):
@@ -247,19 +290,13 @@ def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedul
 
 def _padded_schedule(
     kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, windows: Windows, target: Target
-) -> PackedSchedule | None:
+) -> PackedSchedule:
     grid = kernel.extents
     rest, rows, columns = _extents(kernel, sides)
     size = 8 if element_of(stage.outputs[0]) == f64 else 4
     lanes, line = target.vector_bytes // size, grid[-1]
     padded = (columns // line - 1) * windows.pitch + line
     vectors = -(-padded // lanes)
-    if sides[0]:
-        layers, _, packed = _extents(kernel, sides_of(kernel, stage))
-        is_strided = windows.axes[-1].stride > 1
-        packing = -(-packed // lanes) * layers * (rows + PACKING_WINDOWS[is_strided])
-        if vectors * rest * (rows + PADDING) > packing:
-            return None
     most_rows, most_vectors = REGISTER_BLOCKS[target.vector_bytes]
     most_sums = most_rows * most_vectors
     across = min(max(most_vectors, min(LEAST_SUMS, most_sums) // rows), vectors)

@@ -7,22 +7,21 @@ func.func @uneven(%x: tensor<2x4x16xf32>, %w: tensor<4x4x3xf32>) -> tensor<2x4x3
   func.return %y : tensor<2x4x32xf32>
 }
 // CHECK:      cpu.kernel @packed0 access = ["read", "read", "read_write"] {
-// CHECK:      scf.for %41 = %3 to %4 step %12 {
-// CHECK:        %48 = scf.for %49 = %13 to %19 step %12 iter_args(%50 = %13) -> (index) {
-// CHECK-NEXT:     %51 = arith.addi %13, %49 : index
-// CHECK-NEXT:     %52 = arith.divui %51, %20 : index
-// CHECK-NEXT:     %53 = arith.index_cast %52 : index to i32
-// CHECK-NEXT:     memref.store %53, %6[%50] : memref<8xi32>
-// CHECK-NEXT:     %54 = arith.remui %51, %20 : index
-// CHECK-NEXT:     %55 = arith.index_cast %54 : index to i32
-// CHECK-NEXT:     memref.store %55, %5[%50] : memref<8xi32>
-// CHECK-NEXT:     %56 = arith.muli %54, %20 : index
-// CHECK-NEXT:     %57 = arith.subi %56, %41 : index
-// CHECK-NEXT:     %58 = arith.addi %57, %12 : index
-// CHECK-NEXT:     %59 = arith.cmpi ult, %58, %21 : index
-// CHECK-NEXT:     %60 = arith.addi %50, %12 : index
-// CHECK-NEXT:     %61 = arith.select %59, %60, %50 : index
-// CHECK:        scf.for %{{.*}} = %13 to %48 step %12
-// CHECK:        scf.for %{{.*}} = %13 to %48 step %12
-// CHECK:        scf.for %{{.*}} = %13 to %48 step %12
+// CHECK:      scf.for %33 = %3 to %4 step %10 {
+// CHECK:        %35 = scf.for %36 = %11 to %16 step %10 iter_args(%37 = %11) -> (index) {
+// CHECK-NEXT:     %38 = arith.addi %11, %36 : index
+// CHECK-NEXT:     %39 = arith.divui %38, %17 : index
+// CHECK-NEXT:     %40 = arith.index_cast %39 : index to i32
+// CHECK-NEXT:     memref.store %40, %6[%37] : memref<8xi32>
+// CHECK-NEXT:     %41 = arith.remui %38, %17 : index
+// CHECK-NEXT:     %42 = arith.index_cast %41 : index to i32
+// CHECK-NEXT:     memref.store %42, %5[%37] : memref<8xi32>
+// CHECK-NEXT:     %43 = arith.muli %41, %17 : index
+// CHECK-NEXT:     %44 = arith.subi %43, %34 : index
+// CHECK-NEXT:     %45 = arith.addi %44, %10 : index
+// CHECK-NEXT:     %46 = arith.cmpi ult, %45, %18 : index
+// CHECK-NEXT:     %47 = arith.addi %37, %10 : index
+// CHECK-NEXT:     %48 = arith.select %46, %47, %37 : index
+// CHECK:        scf.for %{{.*}} = %11 to %35 step %10
+// CHECK:        scf.for %{{.*}} = %11 to %35 step %10
 // CHECK:        vector.fma
