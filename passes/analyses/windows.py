@@ -69,7 +69,9 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, OperandP
         guards = _guards(argument, value, needed)
         if guards is None:
             return None
-        guard = next(iter(guards), None)
+        # What doesn't wrap around can be read everywhere: a mask would only slow it down.
+        is_plain = plain_place(buffer, m, extents) is not None
+        guard = None if is_plain else next(iter(guards), None)
         results = [index.expression() for index in _indices(m, guard, extents)]
         place = _in_line(buffer, results, extents, guard)
         if place is None:

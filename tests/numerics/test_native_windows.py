@@ -19,7 +19,7 @@ from harness import GRADIENT, NumpyArray, as_native_code, check_module, referenc
 from xdsl.context import Context
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
@@ -134,7 +134,11 @@ def contractions(name: str) -> list[tuple[PackedSchedule, GenericOp]]:
     """Returns the contractions of a convolution and its gradients, with their schedules for the CPU."""
     shapes, options = WINDOWS[name]
     both = value_and_grad(lambda x, w: tg.sum(tg.conv(x, w, **options) ** 2), argnums=(0, 1))
-    module = traced(both, inputs_of(shapes))
+    return scheduled(traced(both, inputs_of(shapes)))
+
+
+def scheduled(module: ModuleOp) -> list[tuple[PackedSchedule, GenericOp]]:
+    """Returns the contractions of a module of `tg`, with their schedules for the CPU."""
     pairs: list[tuple[PackedSchedule, GenericOp]] = []
     for pass_ in inference_passes(CpuDevice().target):
         if pass_.name == "lower-buf-to-cpu":
@@ -195,6 +199,22 @@ def test_runs_of_images(name: str, run: int) -> None:
     places = places_of(stage, factors.column)
     assert places is not None
     assert run_along(places.values(), schedule.column, [loop_extents(stage)[loop] for loop in schedule.column]) == run
+
+
+def test_only_images_are_masked() -> None:
+    """What is the same for all elements of a channel lies in memory wherever a window is."""
+
+    def function(x: tg.Tensor, w: tg.Tensor, scale: tg.Tensor, shift: tg.Tensor) -> tg.Tensor:
+        return tg.conv(tg.relu(x * scale + shift), w, padding=1)
+
+    module = traced(function, inputs_of(((2, 4, 14, 14), (64, 4, 3, 3), (4, 1, 1), (4, 1, 1))))
+    ((schedule, stage),) = scheduled(module)
+    factors = factors_of(stage, schedule.row, schedule.column)
+    assert factors is not None
+    places = places_of(stage, factors.column)
+    assert places is not None
+    guarded = {shape_of(stage.inputs[argument.index]): place.guard is not None for argument, place in places.items()}
+    assert guarded == {(2, 4, 14, 14): True, (4, 1, 1): False}
 
 
 @pytest.mark.parametrize(
