@@ -114,6 +114,7 @@ class CpuModel:
         lanes: Invocations that run as one vector.
         cores: The assumed number of cores: fewer workgroups leave some idle.
         load: A load from memory. Expensive on lavapipe, which gathers lane by lane.
+        gather: A load at a computed index: on native code a branch, divisions and a load for each lane.
         uniform_load: A load that is uniform over the lanes.
         operation: An addition; `weights.py` has the costs of other ops relative to it.
         byte: A byte of memory traffic that no cache holds. With `operation` it says what bounds a kernel.
@@ -141,6 +142,7 @@ class CpuModel:
     lanes: int
     cores: int
     load: float
+    gather: float
     uniform_load: float
     operation: float
     byte: float
@@ -208,6 +210,7 @@ SOFTWARE = CpuModel(
     lanes=8,
     cores=8,
     load=17.0,
+    gather=17.0,
     uniform_load=4.0,
     operation=0.75,
     byte=0.7,
@@ -234,6 +237,7 @@ NATIVE = replace(
     lanes=16,
     cores=4,
     load=1.0,
+    gather=32.0,
     uniform_load=0.1,
     operation=0.5,
     iteration=1.0,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -72,7 +72,7 @@ BODIES: Mapping[str, Callable[[tg.Tensor], tg.Tensor]] = {
 }
 
 
-def inputs_of(shapes: Shapes) -> list[NumpyArray]:
+def inputs_of(shapes: Sequence[tuple[int, ...]]) -> list[NumpyArray]:
     generator = np.random.default_rng(0)
     return [generator.normal(size=shape).astype(np.float32) for shape in shapes]
 

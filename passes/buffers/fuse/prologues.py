@@ -80,7 +80,8 @@ def _loading(kernel: Parts, machine: CpuModel) -> float:
     """Returns the cost on a CPU of loading the operands of one point; operands that many points share cost less."""
     stage, points = kernel.stages[0], cost.points(kernel.grid)
     whole = sum(1 for _, m in stage.reads if cost.points([kernel.grid[loop] for loop in used_dims(m)]) == points)
-    return machine.load * (whole + len(stage.loads())) + machine.uniform_load * (len(stage.reads) - whole)
+    direct = machine.load * whole + machine.uniform_load * (len(stage.reads) - whole)
+    return direct + machine.gather * len(stage.loads())
 
 
 def _vectors(extents: Sequence[int], machine: CpuModel) -> float:

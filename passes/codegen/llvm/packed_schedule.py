@@ -162,8 +162,8 @@ def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel, has_pairs
         needed = needed_for([value])
         ops = [op for owner in {other.owner for other in needed} if isinstance(owner, Operation) for op in owner.walk()]
         loads = sum(isinstance(other, BlockArgument) for other in needed)
-        loads += sum(isinstance(op, memref.LoadOp) for op in ops)
-        prologue = machine.load * max(loads - 1, 0) + machine.operation * weight_of(ops)
+        gathers = sum(isinstance(op, memref.LoadOp) for op in ops)
+        prologue = machine.load * max(loads - 1, 0) + machine.gather * gathers + machine.operation * weight_of(ops)
         prologue += PAIRING if has_pairs else 0.0
         packing += rest * extent * steps * times * (machine.load + prologue / machine.lanes)
     return (products + packing) / machine.cores
