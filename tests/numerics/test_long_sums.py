@@ -40,6 +40,7 @@ SUMS: dict[str, Sum] = {
     "rows": (lambda x: tg.sum(x, axis=1), lambda: [full(4, 300_000)], 300_000),
     "one column": (lambda x: tg.sum(x, axis=0), lambda: [full(300_000, 1)], 300_000),
     "channels": (lambda x: tg.sum(x, axis=(0, 2, 3)), lambda: [full(64, 10, 28, 28)], 64 * 28 * 28),
+    "small images": (lambda x: tg.sum(x, axis=(2, 3)), lambda: [full(3, 11, 7, 7)], 7 * 7),
     "all but a middle axis": (transposed_sum, lambda: [full(100, 50, 100)], 100 * 100),
     "a norm": (lambda x: tg.sum(x * x) * 10, lambda: [full(1000, 100)], 100_000),
     "running sums": (lambda x: tg.cumsum(x)[-1], lambda: [full(100_000)], 100_000),

@@ -15,6 +15,7 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import NEAR_POINTS, TASK_WORK, CpuModel
+from tensorgrad.passes.analyses.windows import plain_place, run_along
 from tensorgrad.passes.codegen.common.archetype import (
     Archetype,
     has_own_loops,
@@ -91,7 +92,7 @@ def _is_along_rows(kernel: KernelOp) -> bool:
         if not has_own_loops(stage, kernel) or is_in_order(stage):
             continue
         extents = loop_extents(stage)
-        if extents[-1] < LEAST_ROW:
+        if _row(stage, len(grid)) < LEAST_ROW:
             continue
         for buffer, m in zip(stage.operands, maps_of(stage), strict=True):
             if is_shape_only(buffer) or not m.results or not used_dims(m) - set(range(len(grid))):
@@ -100,6 +101,18 @@ def _is_along_rows(kernel: KernelOp) -> bool:
             own += points * _moves_by_one(buffer, m, len(extents) - 1)
             along_grid += points * _moves_by_one(buffer, m, len(grid) - 1)
     return own > along_grid
+
+
+def _row(stage: GenericOp, rank: int) -> int:
+    """Returns the length of a stage's rows: its innermost own loop, or several that are contiguous in an operand."""
+    extents = loop_extents(stage)
+    places = [
+        plain_place(buffer, m, extents)
+        for buffer, m in zip(stage.inputs, maps_of(stage), strict=False)
+        if not is_shape_only(buffer)
+    ]
+    own = range(rank, len(extents))
+    return max(extents[-1], *(run_along([place], own, extents[rank:]) for place in places if place is not None), 0)
 
 
 def _moves_by_one(buffer: SSAValue, m: AffineMap, loop: int) -> bool:
