@@ -423,7 +423,12 @@ class ArraySlot:
 
 
 def check_inputs(
-    slots: Mapping[str, Slot], inputs: Mapping[str, Any], *, what: str = "input", partial: bool = False
+    slots: Mapping[str, Slot],
+    inputs: Mapping[str, Any],
+    *,
+    what: str = "input",
+    partial: bool = False,
+    known: Collection[str] = (),
 ) -> dict[str, np.ndarray]:
     """Validates values against slots before anything changes, and converts them to the slots' dtypes.
 
@@ -435,6 +440,7 @@ def check_inputs(
         inputs: Arrays, numbers, or anything with `__array__` or `__dlpack__`, by name.
         what: The kind of value, for error messages.
         partial: Whether some may be missing.
+        known: The names of inputs that were validated before, which are left out.
 
     Returns:
         The converted arrays, which may share memory with `inputs`.
@@ -454,6 +460,7 @@ def check_inputs(
         and value.dtype == DTYPES[slot.dtype]  # needs no conversion, the common case
         else _check_array(slots[name], value, f"{what} {name!r}")
         for name, value in inputs.items()
+        if name not in known
     }
 
 

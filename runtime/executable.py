@@ -152,13 +152,13 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         Raises:
             InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
         """
-        arrays = check_inputs(self.program_inputs, inputs)
+        given = self._given
+        unchanged = {name for name in constant if given.get(name) is inputs[name]} if given else ()
+        arrays = check_inputs(self.program_inputs, inputs, known=unchanged)
         numbers = self._scalars.evaluate(scalars)
-        pending, self._given = self._given, {}
-        unchanged = {name for name in constant if pending.get(name) is inputs[name]} if constant else constant
+        self._given = {}
         for name, array in arrays.items():
-            if name not in unchanged:
-                self._write_input(name, array)
+            self._write_input(name, array)
         for name, number in numbers.items():
             self._scalar_views[name][()] = number
         return unchanged

@@ -12,6 +12,8 @@ import pytest
 
 import tensorgrad as tg
 from tensorgrad.errors import ShapeError
+from tensorgrad.runtime import executable
+from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.runtime.executable import ProgramExecutable
 
@@ -80,18 +82,26 @@ def test_an_attached_function_passes_no_parameter() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
-def test_only_what_changed_is_copied_to_the_device(device: tg.DeviceName, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_changed_is_checked_and_copied(device: tg.DeviceName, monkeypatch: pytest.MonkeyPatch) -> None:
     function = tg.jit(lambda model, x: model(x), device=device)
     model = Layers(3).initialized(0)
     function(model, X)
     written: list[str] = []
+    checked: list[str] = []
+
+    def check(*args: Any, **options: Any) -> dict[str, np.ndarray]:
+        arrays = check_inputs(*args, **options)
+        checked.extend(arrays)
+        return arrays
+
+    monkeypatch.setattr(executable, "check_inputs", check)
     kind: Any = CpuExecutable if device == "cpu" else ProgramExecutable
     write = kind._write_input
     monkeypatch.setattr(
         kind, "_write_input", lambda self, name, array: (written.append(name), write(self, name, array))
     )
     function(model, X)
-    assert written == ["x"]
+    assert written == checked == ["x"]
 
 
 def test_a_changed_model_is_noticed() -> None:
