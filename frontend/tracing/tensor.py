@@ -28,6 +28,9 @@ from tensorgrad.tracing.views import fixed, is_basic, keeps_order, linked
 
 _NO_OPERANDS = (str, bytes, dict, set, type(None))
 
+UNOFFERED = ("__array_struct__", "__array_interface__")
+"""What NumPy asks a tensor for before `__array__`: an error with a suggestion would take longer than the conversion."""
+
 
 def _operators(name: str) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
     """Returns a binary operator and its reflected form; operands that can't be tensors are left to Python's own."""
@@ -147,7 +150,15 @@ class Tensor(Methods):
     if not TYPE_CHECKING:  # type checkers report such names themselves
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise unknown_attribute("Tensor", "a tensor", name, self)
+            if name in UNOFFERED:
+                raise AttributeError(name)
+            try:
+                raise unknown_attribute("Tensor", "a tensor", name, self)
+            except BaseException as error:
+                trim(error)
+                raise
+
+        __getattr__.__public__ = True  # it is a boundary of tracebacks by itself
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TraceError("a tensor can't be changed; x = x.at[key].set(value) makes a changed copy")

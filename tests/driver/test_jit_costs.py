@@ -68,6 +68,13 @@ def test_calls_of_python_for_each_parameter(device: tg.DeviceName | None, gradie
     assert many - few <= most * 2 * (MANY - FEW)
 
 
+def test_numpy_converts_a_result_by_few_calls() -> None:
+    """It asks for other protocols first, which tensors don't have."""
+    result = tg.jit(lambda x: x + 1, device="cpu")(X)
+    np.asarray(result)
+    assert calls(lambda: np.asarray(result)) <= 16
+
+
 def test_an_attached_function_passes_no_parameter() -> None:
     def attached(count: int) -> int:
         model = Layers(count)
