@@ -134,7 +134,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--device", default="all", help="wgpu, cpu, numpy, auto, or all (default)")
     parser.add_argument("--rounds", type=int, default=10, help="blocks of steps of each contestant")
     parser.add_argument("--seconds", type=float, default=60.0, help="after so long there are no more rounds")
-    parser.add_argument("--cpu-time", action="store_true", help="steps and kernels: CPU time of the process")
+    parser.add_argument("--cpu-time", action="store_true", help="steps, kernels and calls: CPU time of the process")
     parser.add_argument("--peers", nargs="*", default=[], help="who else runs: torch, jax, iree, ... (default: all)")
     parser.add_argument("--tune", type=float, default=0.0, help="measure schedules first, for at most so many seconds")
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks"), help="where JSON and pictures go")
@@ -162,12 +162,12 @@ def main(arguments: list[str] | None = None) -> None:
             from benchmarks import imported
 
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
-            imported.report_imported(device, options.rounds, options.seconds / 4, options.out)
+            imported.report_imported(device, options.rounds, options.seconds / 4, options.out, _clock(options))
         elif what == "inference":
             from benchmarks import inference
 
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
-            inference.report_inference(device, options.rounds, options.seconds / 4, options.out)
+            inference.report_inference(device, options.rounds, options.seconds / 4, options.out, _clock(options))
         elif what == "precision":
             from benchmarks import precision
 

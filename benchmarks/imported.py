@@ -222,10 +222,11 @@ def eager(module: nn.Module, batch: torch.Tensor) -> Contestant:
     return Contestant("pytorch", step)
 
 
-def report_imported(device: tg.DeviceName, rounds: int, seconds: float, out: Path) -> None:
+def report_imported(device: tg.DeviceName, rounds: int, seconds: float, out: Path, clock: Callable[[], float]) -> None:
     """Times every module here and in PyTorch, and reports the ratios to PyTorch."""
     for name, build in MODELS.items():
         torch.manual_seed(0)
         module, batch = build()
         contestants = [imported(copy.deepcopy(module), batch, device), eager(module, batch)]
-        report(f"imported {name}", measure(contestants, rounds, seconds), "pytorch", out / f"imported {name}.json")
+        timings = measure(contestants, rounds, seconds, clock)
+        report(f"imported {name}", timings, "pytorch", out / f"imported {name}.json")

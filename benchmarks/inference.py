@@ -128,7 +128,7 @@ def exported(module: nn.Module, batch: torch.Tensor, threads: int, at: int) -> C
     return Contestant("onnxruntime", lambda: float(cast(np.ndarray, session.run(None, inputs)[0]).flat[at]))
 
 
-def report_inference(device: tg.DeviceName, rounds: int, seconds: float, out: Path) -> None:
+def report_inference(device: tg.DeviceName, rounds: int, seconds: float, out: Path, clock: Callable[[], float]) -> None:
     """Times every model and convolution here, in PyTorch and in ONNX Runtime, and reports the ratios of the fastest."""
     threads = int(os.environ.get("TG_NUM_THREADS", str(os.cpu_count() or 1)))
     torch.set_num_threads(threads)
@@ -142,7 +142,7 @@ def report_inference(device: tg.DeviceName, rounds: int, seconds: float, out: Pa
         with torch.inference_mode():
             at = int(module(batch).abs().argmax())
         contestants = [ours(module, batch, device, at), eager(module, batch, at), exported(module, batch, threads, at)]
-        timings = measure(contestants, rounds, seconds)
+        timings = measure(contestants, rounds, seconds, clock)
         report(f"inference {name}", timings, "tensorgrad", out / f"inference {name}.json", "a call")
         mine, *others = timings
         cells = [text for other in others for text in (f"{other.low * 1e3:.3g}", f"{other.low / mine.low:.2f}")]
