@@ -47,8 +47,16 @@ class OperandPosition:
     guard: SSAValue | None
 
     def stride(self, loop: int) -> int:
-        """Returns the stride of the index along a loop."""
-        return self.linear.terms.get(AffineDimExpr(loop), 0)
+        """Returns the stride of the index along a loop, within a period."""
+        atoms = [AffineDimExpr(loop), *(atom for atom in self._divided(loop) if atom.kind == AffineBinaryOpKind.Mod)]
+        return sum(self.linear.terms.get(atom, 0) for atom in atoms)
+
+    def period(self, loop: int) -> int:
+        """Returns the iterations of a loop after which the index may jump, as by a division; 0 if it never does."""
+        return math.gcd(*(atom.rhs.value for atom in self._divided(loop) if isinstance(atom.rhs, AffineConstantExpr)))
+
+    def _divided(self, loop: int) -> list[AffineBinaryOpExpr]:
+        return [atom for atom in self.linear.terms if isinstance(atom, AffineBinaryOpExpr) and _divides(atom, loop)]
 
 
 def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, OperandPosition] | None:
@@ -59,7 +67,7 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, OperandP
         value: A value of its body.
 
     Returns:
-        The position of each operand; `None` if one is not linear.
+        The position of each operand; `None` if one is neither linear nor so between divisions of a loop.
     """
     needed, extents = needed_for([value]), loop_extents(stage)
     positions: dict[BlockArgument, OperandPosition] = {}
@@ -73,11 +81,22 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, OperandP
         is_plain = plain_place(buffer, m, extents) is not None
         guard = None if is_plain else next(iter(guards), None)
         results = [index.expression() for index in _indices(m, guard, extents)]
-        place = _in_line(buffer, results, extents, guard)
-        if place is None:
+        linear = affine.linear_position(results, shape_of(buffer), extents)
+        if not all(isinstance(atom, AffineDimExpr) or _divides(atom) for atom in linear.terms):
             return None
-        positions[argument] = place
+        positions[argument] = OperandPosition(linear, guard)
     return positions
+
+
+def _divides(atom: AffineExpr, loop: int | None = None) -> bool:
+    """Returns whether an atom of an index is a loop, or a certain one, divided by a constant, or the remainder."""
+    return (
+        isinstance(atom, AffineBinaryOpExpr)
+        and atom.kind in (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)
+        and isinstance(atom.lhs, AffineDimExpr)
+        and isinstance(atom.rhs, AffineConstantExpr)
+        and loop in (None, atom.lhs.position)
+    )
 
 
 def _indices(m: AffineMap, guard: SSAValue | None, extents: Sequence[int]) -> list[affine.Linear]:
@@ -334,5 +353,8 @@ def run_along(places: Collection[OperandPosition], loops: Sequence[int], extents
     for loop, extent in reversed(list(zip(loops, extents, strict=True))):
         if extent > 1 and any(place.stride(loop) != run for place in moving):
             break
-        run *= extent
+        period = math.gcd(extent, *(place.period(loop) for place in places))
+        run *= period
+        if period < extent:
+            break
     return run if moving else 1

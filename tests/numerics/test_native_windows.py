@@ -217,6 +217,23 @@ def test_only_images_are_masked() -> None:
     assert guarded == {(2, 4, 14, 14): True, (4, 1, 1): False}
 
 
+def test_columns_of_several_parts_are_read_in_runs() -> None:
+    """A loop over the features of three arrays is divided by those of one, between whose ends they are contiguous."""
+
+    def function(x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
+        return tg.transpose(x) @ tg.reshape(tg.transpose(y, (1, 2, 0, 3)), (40, 72))
+
+    x, y = inputs = inputs_of(((40, 12), (3, 8, 5, 24)))
+    (result,) = as_native_code(traced(function, inputs), inputs)
+    np.testing.assert_allclose(result, x.T @ y.transpose(1, 2, 0, 3).reshape(40, 72), rtol=0, atol=1e-5)
+    ((schedule, stage),) = scheduled(traced(function, inputs))
+    factors = factors_of(stage, schedule.row, schedule.column)
+    assert factors is not None
+    places = places_of(stage, factors.column)
+    assert places is not None
+    assert run_along(places.values(), schedule.column, [loop_extents(stage)[loop] for loop in schedule.column]) == 24
+
+
 @pytest.mark.parametrize(
     ("name", "pitch"),
     [

@@ -119,6 +119,8 @@ class FactorLayout:
         own = range(rank, len(extents))
         across, along = (run_along(places.values(), loops, [extents[i] for i in loops]) for loops in (side, own))
         along = 1 if skips else along
+        if side is row and any(place.period(loop) for place in places.values() for loop in row):
+            across = 1  # a block has few rows, which take longer as parts of runs than one by one
         if max(across, along) < LEAST_RUN:
             return FactorLayout({}, 1, lies_along_steps(stage, value, rank))
         axis = own if along > across else side
