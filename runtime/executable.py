@@ -153,7 +153,7 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
             InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
         """
         given = self._given
-        unchanged = {name for name in constant if given.get(name) is inputs[name]} if given else ()
+        unchanged = {name for name in constant if name in given and given[name] is inputs.get(name)} if given else ()
         arrays = check_inputs(self.program_inputs, inputs, known=unchanged)
         numbers = self._scalars.evaluate(scalars)
         self._given = {}
