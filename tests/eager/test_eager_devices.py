@@ -149,6 +149,7 @@ def test_gradients_through_a_conversion() -> None:
     assert not y.to("cpu", "i32").requires_grad
 
 
+@pytest.mark.in_turns(3)
 def test_derivatives_of_gradients(pair: Any) -> None:
     source, target = pair
     x = leaf(VALUES, source)

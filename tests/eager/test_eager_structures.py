@@ -306,6 +306,7 @@ def eager_device() -> RecordingDevice:
     return new_eager_device("cpu", CpuDevice(), 2)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("variation", VARIATIONS)
 def test_a_variation_between_plain_rounds(variation: Callable[[Loop], None], eager_device: RecordingDevice) -> None:
     check_equal([plain, plain, variation, plain, variation, variation, plain], eager_device)

@@ -23,7 +23,7 @@ from tensorgrad.errors import TensorgradError
 if sys.platform != "win32":
     import resource
 
-CASES, NIGHTLY = 30, 4000
+CASES, NIGHTLY = 20, 4000
 SECONDS = 60.0
 """What no case may take."""
 MOST_BYTES = 1 << 30

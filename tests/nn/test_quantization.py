@@ -119,6 +119,7 @@ def test_groups_of_zeros_stay_zero() -> None:
     np.testing.assert_array_equal(np.asarray(model[0].weight), np.zeros((8, 2)))
 
 
+@pytest.mark.in_turns(4)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("bits, scheme", FORMATS)
 def test_derivative_and_batching(bits: int, scheme: str, device: tg.DeviceName) -> None:
@@ -141,6 +142,7 @@ WIDE = 4 * INPUTS * OUTPUTS
 """The bytes of a weight of f32, of a layer of SmolLM2-135M."""
 
 
+@pytest.mark.in_turns(3)
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 @pytest.mark.parametrize("rows", [1, 64])
 @pytest.mark.parametrize("bits", [8, 4])

@@ -86,9 +86,8 @@ def check_second_order(case: Case, lowered: bool) -> None:
     assert any(map(nonzero, differences)) == bool(case.value().size)
 
 
-@pytest.mark.in_turns(2)
 @pytest.mark.check
-@by_id
+@pytest.mark.parametrize("case", by_turns(SMOOTH, 3))
 def test_first_order(case: Case) -> None:
     check_first_order(case, case.id in LOWERED)
 

@@ -73,7 +73,7 @@ WIDTHS = (16, 32, 64)
 """Bytes of a vector."""
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_odd_extents(name: str) -> None:
     """Of a function and its derivatives, with narrow and wide vectors by turns."""

@@ -84,6 +84,7 @@ def sums(x: Any) -> Any:
 FUNCTIONS = (softmax, layer_norm, reshaped, sums)
 
 
+@pytest.mark.in_turns(5)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 @pytest.mark.parametrize("shape", [(3, 10), (2, 67)], ids=str)

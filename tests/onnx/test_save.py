@@ -29,6 +29,7 @@ TRAINED = 3
 """The steps of a round trip."""
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name: str, tmp_path: Path) -> None:
     """Written from a model, computed by ONNX Runtime, read, trained, written and read again."""

@@ -18,7 +18,7 @@ SHAPES = [((4, 5), (3, 7), 1), ((4, 5), (9, 5), 0), ((3,), (200,), 0), ((2, 3, 4
 """Of the tensor and of the indices, and the axis."""
 
 
-@pytest.mark.in_turns(3)
+@pytest.mark.in_turns(6)
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 def test_reductions_and_their_gradients(reduce: str, include_self: bool) -> None:

@@ -328,7 +328,7 @@ def refusal(judge: Callable[[ModuleOp, ModuleOp], None], pair: Planned) -> str |
     return None
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(programs(), DAMAGES)
 def test_random_plans_are_judged_as_by_certify(steps: list[Step], damages: list[tuple[str, int, int, int]]) -> None:
     pair = with_plan(steps)
