@@ -140,6 +140,7 @@ def test_mistakes() -> None:
             untyped.models.GPT2LMHeadModel.generate(model, [1], **{"max_new_tokens": 2, **options})
 
 
+@pytest.mark.nightly
 def test_the_device_is_that_of_the_parameters() -> None:
     live = gpt2().initialized(0, device="cpu")
     live.generate(PROMPTS[0], 2)

@@ -327,6 +327,7 @@ def check_program(program: Program) -> None:
         verifier.check(pass_, module)
 
 
+@pytest.mark.nightly
 @some(2)
 @given(programs())
 def test_nothing_is_said_of_some_random_programs(program: Program) -> None:

@@ -143,6 +143,7 @@ def followed(plan: Sequence[Step]) -> list[bool]:
     return waited
 
 
+@pytest.mark.nightly
 def test_a_step_goes_on_while_values_are_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A collective blocks until the step starts the next one, so a synchronous start would deadlock."""
     begin = Group.begin
