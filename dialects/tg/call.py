@@ -138,13 +138,10 @@ class CallOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        for value in (*self.operands, *self.results):
-            require(isinstance(value.type, TensorType), f"operands and results must be tensors, got {value.type}")
-            numpy_dtype(value.type)
+        check_tensors(self)
         inputs, outputs = list(self.operand_types), list(self.result_types)
         check_region("body", self.body.block, inputs)
-        types = [value.type for value in returned(self.body.block)]
-        require(types == outputs, f"the body returns {listed(types)}, the results are {listed(outputs)}")
+        check_returned("the body", self.body.block, outputs)
         require(len(self.derivative) in (0, 2), "a derivative must have two regions, forward and backward")
         require(
             bool(self.derivative) == (self.wrt is not None),
@@ -168,7 +165,7 @@ class CallOp(IRDLOperation):
         types = [value.type for value in returned(forward)]
         require(
             types[: len(outputs)] == outputs,
-            f"forward returns {listed(types)}, which must begin with the results {listed(outputs)}",
+            lambda: f"forward returns {listed(types)}, which must begin with the results {listed(outputs)}",
         )
         floats = [kind for kind in outputs if is_float(cast(Tensor, kind).get_element_type())]
         check_region("backward", backward, [*types[len(outputs) :], *floats])
@@ -178,7 +175,9 @@ class CallOp(IRDLOperation):
             f"wrt {list(wrt)} must be increasing positions of operands",
         )
         types, expected = [value.type for value in returned(backward)], [inputs[position] for position in wrt]
-        require(types == expected, f"backward returns {listed(types)}, the operands in wrt are {listed(expected)}")
+        require(
+            types == expected, lambda: f"backward returns {listed(types)}, the operands in wrt are {listed(expected)}"
+        )
         for kind in expected:
             require(is_float(cast(Tensor, kind).get_element_type()), f"wrt has {kind}: only floats have derivatives")
 
@@ -251,10 +250,24 @@ def returned(block: Block) -> tuple[SSAValue, ...]:
     return tuple(last.values)
 
 
+def check_tensors(op: Operation) -> None:
+    """Requires that all operands and results of an op are tensors of elements that NumPy has."""
+    for kind in (*op.operand_types, *op.result_types):
+        if not isinstance(kind, TensorType):
+            raise VerifyException(f"operands and results must be tensors, got {kind}")
+        numpy_dtype(cast(Tensor, kind))
+
+
+def check_returned(what: str, block: Block, outputs: list[Attribute]) -> None:
+    """Requires that a region returns values of an op's types of results."""
+    types = [value.type for value in returned(block)]
+    require(types == outputs, lambda: f"{what} returns {listed(types)}, the results are {listed(outputs)}")
+
+
 def check_region(what: str, block: Block, expected: Sequence[Attribute]) -> None:
     """Requires that a region takes arguments of the types `expected` and ends in `tg.return`."""
     types = [argument.type for argument in block.args]
-    require(types == list(expected), f"{what} takes {listed(types)}, expected {listed(expected)}")
+    require(types == list(expected), lambda: f"{what} takes {listed(types)}, expected {listed(expected)}")
     returned(block)
 
 

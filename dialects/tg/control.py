@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, UnitAttr, i1, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i1, i32
 from xdsl.ir import Attribute, Block, BlockArgument, OpResult, Region, SSAValue
 from xdsl.ir.core import SSAValues
 from xdsl.irdl import (
@@ -24,8 +24,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, Pure
 
-from tensorgrad.dialects.tg.base import Tensor, int_value, integer, numpy_dtype, require, tensor
-from tensorgrad.dialects.tg.call import CallOp, ReturnOp, check_region, listed, returned
+from tensorgrad.dialects.tg.base import Tensor, int_value, integer, require, tensor
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp, check_region, check_returned, check_tensors, listed, returned
 
 
 @irdl_op_definition
@@ -125,9 +125,7 @@ class ScanOp(IRDLOperation):
         set_returned(self.body.block, [values[position] for position in positions])
 
     def verify_(self) -> None:
-        for value in (*self.operands, *self.results):
-            require(isinstance(value.type, TensorType), f"operands and results must be tensors, got {value.type}")
-            numpy_dtype(value.type)
+        check_tensors(self)
         length = self.count
         require(length >= 0, f"length {length} is negative")
         slices: list[Attribute] = []
@@ -140,11 +138,11 @@ class ScanOp(IRDLOperation):
         types = [value.type for value in returned(self.body.block)]
         require(
             types[: len(carried)] == carried,
-            f"the body returns {listed(types)}, which must begin with what it carries, {listed(carried)}",
+            lambda: f"the body returns {listed(types)}, which must begin with what it carries, {listed(carried)}",
         )
         expected = [*carried, *(stacked(cast(Tensor, kind), length) for kind in types[len(carried) :])]
         types = list(self.result_types)
-        require(types == expected, f"the results are {listed(types)}, expected {listed(expected)}")
+        require(types == expected, lambda: f"the results are {listed(types)}, expected {listed(expected)}")
 
     def print(self, printer: Printer) -> None:
         for keyword, operands in (("", self.consts), ("carry ", self.init), ("over ", self.xs)):
@@ -231,17 +229,15 @@ class CondOp(IRDLOperation):
             set_returned(block, [values[position] for position in positions])
 
     def verify_(self) -> None:
-        for value in (*self.operands, *self.results):
-            require(isinstance(value.type, TensorType), f"operands and results must be tensors, got {value.type}")
-            numpy_dtype(value.type)
+        check_tensors(self)
         require(
-            self.predicate.type == tensor((), i1), f"the predicate must be {tensor((), i1)}, got {self.predicate.type}"
+            self.predicate.type == tensor((), i1),
+            lambda: f"the predicate must be {tensor((), i1)}, got {self.predicate.type}",
         )
         inputs, outputs = [value.type for value in self.inputs], list(self.result_types)
         for what, block in zip(("the first branch", "the second branch"), self.branches, strict=True):
             check_region(what, block, inputs)
-            types = [value.type for value in returned(block)]
-            require(types == outputs, f"{what} returns {listed(types)}, the results are {listed(outputs)}")
+            check_returned(what, block, outputs)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -53,7 +53,7 @@ class ThreefryOp(TensorOp):
         require(kind.get_element_type() == ui32, lambda: f"takes ui32 elements, got {kind.get_element_type()}")
         require(
             all(operand == kind for operand in operands),
-            f"operands have different types: {', '.join(map(str, operands))}",
+            lambda: f"operands have different types: {', '.join(map(str, operands))}",
         )
         word = cast(StringAttr, properties["word"]).data
         require(word in WORDS, f'word "{word}" is not one of {", ".join(WORDS)}')

@@ -254,7 +254,7 @@ class PadOp(TensorOp):
         require(min((*low, *high, *interior), default=0) >= 0, "padding cannot be negative")
         require(
             value == tensor((), operand.get_element_type()),
-            f"the padding value is {value}, expected a scalar of {operand.get_element_type()}",
+            lambda: f"the padding value is {value}, expected a scalar of {operand.get_element_type()}",
         )
         extents = [
             a + extent + max(extent - 1, 0) * inner + b

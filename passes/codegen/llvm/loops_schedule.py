@@ -112,7 +112,7 @@ def _row(stage: GenericOp, rank: int) -> int:
         if not is_shape_only(buffer)
     ]
     own = range(rank, len(extents))
-    return max(extents[-1], *(run_along([place], own, extents[rank:]) for place in places if place is not None), 0)
+    return max([extents[-1], *(run_along([place], own, extents[rank:]) for place in places if place is not None)])
 
 
 def _moves_by_one(buffer: SSAValue, m: AffineMap, loop: int) -> bool:
