@@ -131,7 +131,7 @@ class LocatingParser(UpstreamParser):
             return super().parse_module(allow_implicit_module)
         except (RecursionError, MemoryError) as error:
             raise ParseError(self._current_token.span, f"this is nested too deeply, or too large ({error})") from None
-        except MALFORMED as error:
+        except (AssertionError, *MALFORMED) as error:  # xDSL's parsers assert what they expect of attributes
             if isinstance(error, DiagnosticException | VerifyException):
                 raise
             raise ParseError(self._current_token.span, f"this is malformed: {error!r}") from error
