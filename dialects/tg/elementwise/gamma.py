@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -157,6 +157,59 @@ class Real(Protocol):
     def __rtruediv__(self, other: float, /) -> Self: ...
     def __lt__(self, other: float, /) -> Self: ...
     def __gt__(self, other: float, /) -> Self: ...
+
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Symbol(Generic[V]):
+    """A value or a condition of a program that is being written, to which operators append ops.
+
+    Attributes:
+        append: Appends an op on values, which is called as in Python's `operator`, or "floor", "log" or "select".
+        number: Returns a constant.
+        value: The value.
+    """
+
+    append: Callable[[str, Sequence[V]], V]
+    number: Callable[[float], V]
+    value: V
+
+    def apply(self, name: str, *others: Symbol[V] | float) -> Symbol[V]:
+        """Appends an op on this value and others."""
+        values = [other.value if isinstance(other, Symbol) else self.number(other) for other in others]
+        return replace(self, value=self.append(name, [self.value, *values]))
+
+    def __abs__(self) -> Symbol[V]:
+        return self.apply("abs")
+
+    def __neg__(self) -> Symbol[V]:
+        return self.apply("neg")
+
+    def __add__(self, other: Symbol[V] | float) -> Symbol[V]:
+        return self.apply("add", other)
+
+    def __sub__(self, other: Symbol[V] | float) -> Symbol[V]:
+        return self.apply("sub", other)
+
+    def __mul__(self, other: Symbol[V] | float) -> Symbol[V]:
+        return self.apply("mul", other)
+
+    def __truediv__(self, other: Symbol[V] | float) -> Symbol[V]:
+        return self.apply("truediv", other)
+
+    def __rsub__(self, other: float) -> Symbol[V]:
+        return replace(self, value=self.number(other)) - self
+
+    def __rtruediv__(self, other: float) -> Symbol[V]:
+        return replace(self, value=self.number(other)) / self
+
+    def __lt__(self, other: float) -> Symbol[V]:
+        return self.apply("lt", other)
+
+    def __gt__(self, other: float) -> Symbol[V]:
+        return self.apply("gt", other)
 
 
 R = TypeVar("R", bound=Real)
@@ -319,6 +372,12 @@ def polygamma(of: Elements[R], x: R, order: int, precision: Precision) -> R:
 
 
 ARRAYS: Elements[Any] = Elements(np.floor, np.log, np.where)
+SYMBOLS: Elements[Any] = Elements(
+    floor=lambda x: x.apply("floor"),
+    log=lambda x: x.apply("log"),
+    select=lambda condition, on_true, on_false: condition.apply("select", on_true, on_false),
+)
+"""Of each `Symbol`."""
 
 
 @irdl_op_definition

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float, is_integer, is_unsigned, numpy_dtype
+from tensorgrad.dialects.tg.base import TensorOp, is_float, is_integer, is_unsigned, numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, type_of
-from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.dialects.tg.random import PARITY, ROTATIONS, ThreefryOp
 from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE
 from tensorgrad.passes.stablehlo.exporting.writer import Rule, Writer
@@ -52,11 +52,6 @@ def _softplus(writer: Writer, op: functions.SoftplusOp) -> SSAValue:
 def _trunc(writer: Writer, op: functions.TruncOp) -> SSAValue:
     x = writer[op.operand]
     return writer.select(writer.compare("lt", x, 0), writer.unary("ceil", x), writer.unary("floor", x))
-
-
-def _polygamma(writer: Writer, op: gamma.PolygammaOp) -> SSAValue:
-    x, order = writer[op.operand], int_value(op.properties, "order")
-    return writer.one("chlo.polygamma", [writer.full_like(x, order), x]) if order else writer.one("chlo.digamma", [x])
 
 
 def _shift_right(writer: Writer, op: arithmetic.ShiftRightOp) -> SSAValue:
@@ -177,7 +172,6 @@ RULES: dict[type[Operation], Rule] = {
     functions.Log2Op: _log2,
     functions.SoftplusOp: _softplus,
     functions.TruncOp: _trunc,
-    gamma.PolygammaOp: _polygamma,
     arithmetic.ShiftRightOp: _shift_right,
     arithmetic.FloorDivideOp: _floor_divide,
     arithmetic.RemainderOp: _remainder,

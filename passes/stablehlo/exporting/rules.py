@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from tensorgrad.passes.stablehlo.exporting import contract, control, elementwise, index, shape
+from tensorgrad.passes.stablehlo.exporting import contract, control, elementwise, gamma, index, shape
 from tensorgrad.passes.stablehlo.exporting.writer import Rule
 
-FAMILIES = (elementwise, shape, contract, index, control)
+FAMILIES = (elementwise, gamma, shape, contract, index, control)
 
 RULES: dict[type[Operation], Rule] = {kind: rule for family in FAMILIES for kind, rule in family.RULES.items()}
 """The rule of each op; those without one, which pass data between processes, have no counterpart."""
