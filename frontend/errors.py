@@ -85,6 +85,10 @@ class BroadcastWarning(UserWarning):
     """An op of a loss or a jitted function on all pairs of elements of `(n, 1)` and `(n,)`, most likely a mistake."""
 
 
+class PaddingWarning(UserWarning):
+    """A loss depends on positions that are padded, as `tg.dim` declares them, most likely by mistake."""
+
+
 class FrozenWarning(UserWarning):
     """A model was frozen or unfrozen after compilation, which does not affect the compiled program."""
 
@@ -118,6 +122,7 @@ __all__ = [
     "NoAdapterError",
     "NumericsError",
     "OptionError",
+    "PaddingWarning",
     "ParameterError",
     "PartialStateWarning",
     "ProgramError",

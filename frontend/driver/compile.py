@@ -30,6 +30,7 @@ from tensorgrad.driver.stepping.model_tracing import (
     trace_model,
     unreached,
 )
+from tensorgrad.driver.stepping.padding_check import warn_of_padding
 from tensorgrad.driver.stepping.step_options import StepOptions
 from tensorgrad.driver.stepping.step_programs import StepProgram, step_recipe
 from tensorgrad.driver.stepping.step_source import Source, no_loss
@@ -44,6 +45,7 @@ from tensorgrad.optim.parts import Losses, Parts, losses_of, parts_of
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.heap import return_freed_memory
+from tensorgrad.tracing.dims import check_paddings
 from tensorgrad.tracing.dtypes import spec
 from tensorgrad.tracing.likes import Result
 from tensorgrad.tracing.location import user_line
@@ -242,6 +244,7 @@ def _traced(
     key = random.key(options.seed)
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
     specs, nesting = nested_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
+    check_paddings(specs)
     distribution = checked_distribution(options.group, options.shard, options.replicated, specs, with_key)
     if distribution is not None:
         options.check_alone()
@@ -251,6 +254,7 @@ def _traced(
     losses = losses_of(traced.results.loss, parts, function_name(loss))
     _warn_of_unused(traced.function, losses, function_name(loss))
     warn_of_pairs(traced.function, function_name(loss), stacklevel=4)
+    warn_of_padding(traced.function, specs, len(losses), function_name(loss), stacklevel=4)
     source = Source(
         declared,
         loss,

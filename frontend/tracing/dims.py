@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from tensorgrad.errors import InputError, ShapeError
+from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.tracing.checks import is_integer
-from tensorgrad.tracing.dtypes import Dim, Spec
+from tensorgrad.tracing.dtypes import SHORT, Dim, Spec
 from tensorgrad.tracing.location import user_line
 
 
-def dim(name: str, *, at_most: int, buckets: Sequence[int] | None = None) -> Dim:
+def dim(
+    name: str,
+    *,
+    at_most: int,
+    buckets: Sequence[int] | None = None,
+    padding: float | Mapping[str, float] | None = None,
+) -> Dim:
     """Declares an extent of inputs that varies from batch to batch.
 
     It stands for an extent in a shape or a `tg.spec` of `inputs`. A function is compiled for each extent when that
@@ -22,9 +32,12 @@ def dim(name: str, *, at_most: int, buckets: Sequence[int] | None = None) -> Dim
         name: Inputs with extents of one name have equal ones in each batch.
         at_most: The largest extent, which comes first to be compiled.
         buckets: The only extents, in ascending order up to `at_most`; by default all from 1 on.
+        padding: What inputs are padded by at the end of this axis: a number, or numbers by the names of inputs, and 0
+            for all others.
 
     Raises:
-        ShapeError: The name is no identifier, an extent is no positive integer, or the buckets are not in order.
+        ShapeError: The name is no identifier, an extent is no positive integer, the buckets are not in order, or there
+            is a padding without buckets or of something else than numbers.
 
     Example:
         >>> length = tg.dim("length", at_most=512, buckets=(128, 256, 512))
@@ -40,7 +53,15 @@ def dim(name: str, *, at_most: int, buckets: Sequence[int] | None = None) -> Dim
         raise ShapeError(f"extent {name!r}: buckets must be positive integers in ascending order, got {buckets!r}")
     if buckets is not None and sizes[-1:] != (at_most,):
         raise ShapeError(f"extent {name!r}: the last bucket must be at_most, {at_most}, got {buckets!r}")
-    return Dim(name, at_most, sizes)
+    if padding is None:
+        return Dim(name, at_most, sizes)
+    if buckets is None:
+        raise ShapeError(f"extent {name!r}: padding is up to the next bucket, but there are no buckets")
+    values = {**padding, None: 0} if isinstance(padding, Mapping) else {None: padding}
+    for value in values.values():
+        if not isinstance(value, int | float):
+            raise ShapeError(f"extent {name!r}: padding must be a number or numbers by input, got {padding!r}")
+    return Dim(name, at_most, sizes, tuple(values.items()))
 
 
 class Dims:
@@ -50,7 +71,7 @@ class Dims:
         declared: The declared specifications of the inputs.
 
     Raises:
-        InputError: Two extents of one name differ.
+        InputError: Two extents of one name differ, or an input can't be padded as they say.
     """
 
     def __init__(self, declared: Mapping[str, Spec]):
@@ -58,11 +79,11 @@ class Dims:
         self._named: dict[str, Dim] = {}
         for name, spec in declared.items():
             for extent in spec.shape:
-                if not isinstance(extent, Dim):
-                    continue
-                same = self._named.setdefault(extent.name, extent)
-                if same.key != extent.key:
-                    raise InputError(f"input {name!r} has the extent {extent!r}, another one {same!r}")
+                if isinstance(extent, Dim):
+                    same = self._named.setdefault(extent.name, extent)
+                    if same.key != extent.key:
+                        raise InputError(f"input {name!r} has the extent {extent!r}, another one {same!r}")
+            _check_padding(name, spec)
 
     def __bool__(self) -> bool:
         """Whether any extent varies."""
@@ -72,6 +93,33 @@ class Dims:
     def most_programs(self) -> int:
         """The number of combinations of extents; 0 if they aren't listed as buckets."""
         return math.prod(len(extent.buckets) for extent in self._named.values())
+
+    def padded(self, inputs: Mapping[str, Any], what: str) -> dict[str, Any]:
+        """Returns the inputs of a call, padded to the next buckets.
+
+        Args:
+            inputs: The inputs.
+            what: The function's name in error messages.
+
+        Raises:
+            InputError: As for `sized`.
+        """
+        result = dict(inputs)
+        if not any(extent.padding for extent in self._named.values()):
+            return result
+        shapes = {name: shape_of(name, value) for name, value in inputs.items()}
+        sizes = self._sizes(shapes, what)
+        for name, spec in self._declared.items() if sizes else ():
+            padding = paddings(name, spec)
+            targets = [
+                extent.bucket(size) if axis in padding and isinstance(extent, Dim) else size
+                for axis, (extent, size) in enumerate(zip(spec.shape, shapes[name], strict=True))
+            ]
+            if targets != [*shapes[name]]:
+                beyond = [(0, target - size) for target, size in zip(targets, shapes[name], strict=True)]
+                (value,) = {*padding.values()}
+                result[name] = np.pad(to_numpy(inputs[name], f"input {name!r}"), beyond, constant_values=value)
+        return result
 
     def sized(self, shapes: Mapping[str, tuple[int, ...]], what: str) -> Mapping[str, Spec]:
         """Returns the specifications of the inputs of a call.
@@ -87,23 +135,68 @@ class Dims:
             InputError: Inputs with one extent have different ones, or one is out of its bounds.
         """
         declared = self._declared
-        if shapes.keys() != declared.keys() or all(shapes[name] == spec.shape for name, spec in declared.items()):
+        if shapes.keys() == declared.keys() and all(shapes[name] == spec.shape for name, spec in declared.items()):
             return declared
+        sizes = self._sizes(shapes, what)
+        for key, (name, size) in sizes.items():
+            _check_bounds(self._named[key], size, f"{user_line()}: {what}: extent {key!r} is {size} in input {name!r}")
+        return {name: Spec(shapes[name], spec.dtype) for name, spec in declared.items()} if sizes else declared
+
+    def _sizes(self, shapes: Mapping[str, tuple[int, ...]], what: str) -> Mapping[str, tuple[str, int]]:
+        """Returns an input and its size for each extent; nothing if shapes differ from the declared ones otherwise."""
+        declared = self._declared
         sizes: dict[str, tuple[str, int]] = {}
+        if shapes.keys() != declared.keys() or any(
+            len(shapes[name]) != len(spec.shape) for name, spec in declared.items()
+        ):
+            return sizes
+        fixed = True
         for name, spec in declared.items():
-            if len(shapes[name]) != len(spec.shape):
-                return declared
             for extent, size in zip(spec.shape, shapes[name], strict=True):
                 if isinstance(extent, Dim):
                     first, other = sizes.setdefault(extent.name, (name, size))
                     if other != size:
                         where = f"{user_line()}: {what}: extent {extent.name!r}"
                         raise InputError(f"{where} is {other} in input {first!r} and {size} in {name!r}")
-                elif size != extent:
-                    return declared
-        for key, (name, size) in sizes.items():
-            _check_bounds(self._named[key], size, f"{user_line()}: {what}: extent {key!r} is {size} in input {name!r}")
-        return {name: Spec(shapes[name], spec.dtype) for name, spec in declared.items()}
+                fixed = fixed and (isinstance(extent, Dim) or size == extent)
+        return sizes if fixed else {}
+
+
+def check_paddings(declared: Mapping[str, Spec]) -> None:
+    """Checks that all inputs exist that extents name in their paddings.
+
+    Raises:
+        InputError: One doesn't; or as `Dims`.
+    """
+    Dims(declared)
+    for extent in (extent for spec in declared.values() for extent in spec.shape if isinstance(extent, Dim)):
+        for name, _ in extent.padding:
+            if name is not None and name not in declared:
+                raise InputError(f"extent {extent.name!r} has a padding for {name!r}, which is no input")
+
+
+def shape_of(name: str, value: Any) -> tuple[int, ...]:
+    """Returns the shape of an input of a call."""
+    shape = getattr(value, "shape", None)
+    return to_numpy(value, f"input {name!r}").shape if shape is None else tuple(shape)
+
+
+def paddings(name: str, spec: Spec) -> dict[int, float]:
+    """Returns the axes along which an input is padded, and by what."""
+    values = {axis: extent.padding_of(name) for axis, extent in enumerate(spec.shape) if isinstance(extent, Dim)}
+    return {axis: value for axis, value in values.items() if value is not None}
+
+
+def _check_padding(name: str, spec: Spec) -> None:
+    """Checks that an input is padded by one number, which its dtype can represent."""
+    values = {*paddings(name, spec).values()}
+    if len(values) > 1:
+        raise InputError(f"input {name!r} is padded by {' and '.join(map(str, sorted(values)))} along its axes")
+    for value in values:
+        with np.errstate(all="ignore"):
+            stored = np.asarray(value).astype(spec.dtype)
+        if stored != value:
+            raise InputError(f"input {name!r} is padded by {value}, which is no {SHORT[spec.dtype]}")
 
 
 def _check_bounds(extent: Dim, size: int, where: str) -> None:

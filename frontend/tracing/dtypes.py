@@ -106,28 +106,43 @@ class Dim(int):
     Attributes:
         name: Its name.
         buckets: The only extents, in ascending order; empty if all from 1 on are possible.
+        padding: What inputs are padded by, by name, with `None` for all others; empty if they aren't.
     """
 
     name: str
     buckets: tuple[int, ...]
+    padding: tuple[tuple[str | None, float], ...]
 
-    def __new__(cls, name: str, at_most: int, buckets: tuple[int, ...]) -> Dim:
+    def __new__(
+        cls, name: str, at_most: int, buckets: tuple[int, ...], padding: tuple[tuple[str | None, float], ...] = ()
+    ) -> Dim:
         """Makes an extent; `tg.dim` checks it."""
         result = super().__new__(cls, at_most)
-        result.name, result.buckets = name, buckets
+        result.name, result.buckets, result.padding = name, buckets, padding
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dim, self.key
 
     @property
-    def key(self) -> tuple[str, int, tuple[int, ...]]:
+    def key(self) -> tuple[str, int, tuple[int, ...], tuple[tuple[str | None, float], ...]]:
         """All that was declared of it."""
-        return self.name, int(self), self.buckets
+        return self.name, int(self), self.buckets, self.padding
+
+    def bucket(self, size: int) -> int:
+        """Returns the least bucket that holds a number of positions, or that number if none does."""
+        return min((bucket for bucket in self.buckets if size <= bucket), default=size)
+
+    def padding_of(self, name: str) -> float | None:
+        """Returns what an input is padded by; `None` if it isn't."""
+        padding = dict(self.padding)
+        return padding.get(name, padding.get(None))
 
     def __repr__(self) -> str:
         listed = f", buckets={self.buckets}" if self.buckets else ""
-        return f"dim({self.name!r}, at_most={int(self)}{listed})"
+        values = {name: value for name, value in self.padding if name is not None}
+        padded = f", padding={values or self.padding[0][1]}" if self.padding else ""
+        return f"dim({self.name!r}, at_most={int(self)}{listed}{padded})"
 
     __str__ = int.__repr__
 

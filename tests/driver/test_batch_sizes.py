@@ -78,7 +78,7 @@ def test_only_the_last_sizes_are_kept(options: dict[str, Any], monkeypatch: pyte
     for number, size in enumerate([2, 3, 5, 2, 6]):
         training.step(**examples(size, number))
         training.gradients(**examples(size, number))
-        forgotten.append(weakref.ref(training._programs.of(examples(size), "step")))
+        forgotten.append(weakref.ref(training._programs.of(examples(size), "step")[0]))
         assert training.step_count == number + 1
     monkeypatch.setattr(batch_sizes, "MOST_SIZES", 8)
     for number, size in enumerate([2, 3, 5, 2, 6]):

@@ -87,10 +87,45 @@ def test_all_buckets_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(batch_sizes, "MOST_SIZES", 1)
     training = trained(tg.dim("length", at_most=12, buckets=BUCKETS))
-    programs = [training._programs.of(text(length, 0), "step") for length in BUCKETS]
-    again = [training._programs.of(text(length, 0), "step") for length in BUCKETS]
+    programs = [training._programs.of(text(length, 0), "step")[0] for length in BUCKETS]
+    again = [training._programs.of(text(length, 0), "step")[0] for length in BUCKETS]
     assert all(program is other for program, other in zip(programs, again, strict=True))
     assert len(set(map(id, programs))) == len(BUCKETS)
+
+
+def padding() -> Dim:
+    return tg.dim("length", at_most=12, buckets=BUCKETS, padding=0)
+
+
+def test_inputs_are_padded_to_the_next_bucket() -> None:
+    training, by_hand = trained(padding()), trained(tg.dim("length", at_most=12, buckets=BUCKETS))
+    for number, length in enumerate((3, 4, 9, 12)):
+        batch = text(length, number)
+        assert training.gradients(**batch)["head.weight"].shape == (WIDTH, VOCABULARY)
+        assert float(training.step(**batch)) == float(by_hand.step(**padded(batch)))
+    read = training.attach(lambda model, tokens: model(tokens), inputs={"tokens": tg.spec((3, padding()), "i32")})
+    assert read(tokens=text(5, 0)["tokens"]).shape == (3, 6, VOCABULARY)
+    with pytest.raises(InputError, match="extent 'length' is 13 in input 'tokens'; it is one of 4, 6, 8, 12"):
+        training.step(**text(13, 0))
+    uneven = text(5, 0) | {"mask": text(6, 0)["mask"]}
+    with pytest.raises(InputError, match="extent 'length' is 5 in input 'tokens' and 6 in 'mask'"):
+        training.step(**uneven)
+    assert training.step_count == 4
+
+
+def test_inputs_are_padded_by_numbers_of_their_own() -> None:
+    extent = tg.dim("n", at_most=4, buckets=(4,), padding={"y": 7})
+    inputs = {"x": (extent,), "y": tg.spec((2, extent), "i32"), "tree": {"z": tg.spec((extent, extent))}}
+
+    def loss(model: Any, x: Any, y: Any, tree: Any) -> tuple[Any, dict[str, Any]]:
+        return tg.sum(model.weight) * 0, {"x": x, "y": y, "z": tree["z"]}
+
+    training = tg.compile(
+        tg.nn.Linear(1, 1, bias=False), loss=loss, optimizer=tg.optim.sgd(0.1), inputs=inputs, device="numpy"
+    )
+    _, seen = training.step(x=np.ones(3), y=np.ones((2, 3), np.int32), tree={"z": np.ones((3, 3))})
+    assert seen["x"].tolist() == [1, 1, 1, 0] and seen["y"].tolist() == [[1, 1, 1, 7]] * 2
+    assert np.array_equal(seen["z"], np.pad(np.ones((3, 3)), (0, 1)))
 
 
 def test_other_functions_take_the_extents_too() -> None:
@@ -138,6 +173,9 @@ def test_other_extents_are_refused(change: dict[str, int], message: str) -> None
         ({"name": "a", "at_most": 3, "buckets": (2, 1, 3)}, r"in ascending order, got \(2, 1, 3\)"),
         ({"name": "a", "at_most": 3, "buckets": (1, 2)}, r"the last bucket must be at_most, 3, got \(1, 2\)"),
         ({"name": "a", "at_most": 3, "buckets": ()}, r"the last bucket must be at_most, 3, got \(\)"),
+        ({"name": "a", "at_most": 3, "padding": 0}, "padding is up to the next bucket, but there are no buckets"),
+        ({"name": "a", "at_most": 3, "buckets": (3,), "padding": "0"}, "numbers by input, got '0'"),
+        ({"name": "a", "at_most": 3, "buckets": (3,), "padding": {"x": None}}, r"numbers by input, got \{'x': None\}"),
     ],
 )
 def test_bad_extents_are_refused(arguments: dict[str, Any], message: str) -> None:
@@ -151,8 +189,37 @@ def test_extents_of_one_name_are_equal() -> None:
         tg.compile(tg.nn.Linear(1, 1), loss=lambda model, x, y: tg.sum(x), inputs=inputs, device="numpy")
 
 
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (
+            {"x": (tg.dim("n", at_most=3, buckets=(3,), padding={"z": 1}),)},
+            "'n' has a padding for 'z', which is no input",
+        ),
+        (
+            {"x": tg.spec((tg.dim("n", at_most=3, buckets=(3,), padding=0.5),), "i32")},
+            "'x' is padded by 0.5, which is no i32",
+        ),
+        (
+            {"x": tg.spec((tg.dim("n", at_most=3, buckets=(3,), padding=-1),), "u32")},
+            "'x' is padded by -1, which is no u32",
+        ),
+        (
+            {"x": [tg.dim(name, at_most=3, buckets=(3,), padding=value) for name, value in (("n", 0), ("m", 1))]},
+            "'x' is padded by 0 and 1 along its axes",
+        ),
+    ],
+)
+def test_bad_paddings_are_refused(shapes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tg.compile(tg.nn.Linear(1, 1), loss=lambda model, x: tg.sum(x), inputs=shapes, device="numpy")
+
+
 def test_an_extent_is_its_largest_number() -> None:
     extent = tg.dim("length", at_most=12, buckets=BUCKETS)
     assert extent == 12 and f"{extent} {extent!r}" == "12 dim('length', at_most=12, buckets=(4, 6, 8, 12))"
-    copy = pickle.loads(pickle.dumps(extent))
-    assert isinstance(copy, Dim) and copy.key == extent.key
+    for original in (extent, tg.dim("n", at_most=3, buckets=(3,), padding={"y": -100})):
+        copy = pickle.loads(pickle.dumps(original))
+        assert isinstance(copy, Dim) and copy.key == original.key
+    assert repr(original) == "dim('n', at_most=3, buckets=(3,), padding={'y': -100})"
+    assert repr(tg.dim("n", at_most=3, buckets=(3,), padding=1)) == "dim('n', at_most=3, buckets=(3,), padding=1)"

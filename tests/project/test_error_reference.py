@@ -295,6 +295,13 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         lambda: tg.jit(lambda x, y: x @ np.ones((3, 1), np.float32) - y, device="numpy")(np.ones((4, 3)), np.ones(4)),
         HERE + r"sub in .*\(\) broadcasts the shapes \(4, 1\) and \(4,\) to \(4, 4\), all pairs of their elements: .*",
     ),
+    errors.PaddingWarning: Mistake(
+        lambda: compiled(
+            model=tg.nn.Linear(4, 4),
+            inputs=dict.fromkeys("xy", (tg.dim("rows", at_most=4, buckets=(4,), padding=0), 4)),
+        ),
+        MODELS + r"padded positions reach the loss of squared_error\(\) through tg\.sum: they have no effect where .*",
+    ),
     errors.EmptyAxisWarning: Mistake(
         lambda: tg.var(tg.ones((1, 2)), 0, correction=1),
         HERE + r"var: axes \[0\] of \(1, 2\) are too short for correction 1; the result is not finite",
@@ -379,7 +386,7 @@ def test_its_section(kind: type[BaseException]) -> None:
     """It has the base classes, the cause, the remedy, and a message; `test_docs` runs the example that prints it."""
     text = SECTIONS[kind.__name__]
     also = re.search(r"^Also (.*?)\.$", text, re.MULTILINE)
-    bases = {one.__name__ for one in kind.__mro__[1:-2] if one not in BASES} - {"Exception", "Warning"}
+    bases = {one.__name__ for one in kind.__mro__[1:-2] if one not in BASES} - {"Exception", "Warning", "UserWarning"}
     assert set(re.findall(r"`(\w+)`", also[1]) if also else ()) == bases
     assert "**Cause.** " in text and "**Remedy.** " in text
     assert re.findall(r"<!-- output -->\n```text\n(\w+): ", text) == ([] if kind in BASES else [kind.__name__])

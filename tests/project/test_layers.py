@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "driver.device": ("errors", "runtime"),
     "driver.storage": (*TRACING, "ops", "nn", "optim", "passes", "web"),
     "driver.compiling": (*TRACING, "passes", "checks", "report", "driver.device", "driver.storage"),
-    "driver.stepping": (*FUNCTIONS, "nn", "optim", "passes", *DRIVER_OPTIONS, "driver.compiling"),
+    "driver.stepping": (*FUNCTIONS, "nn", "optim", "passes", "checks", *DRIVER_OPTIONS, "driver.compiling"),
     "driver": (*FUNCTIONS, "eager", "nn", "optim", "passes", "checks", "report", "web"),
     "train": (*FUNCTIONS, "driver", "nn", "optim"),
     "importers": (*FUNCTIONS, "", "nn", "passes.stablehlo"),

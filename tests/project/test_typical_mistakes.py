@@ -27,6 +27,7 @@ from tensorgrad.errors import (
     IndexingError,
     InputError,
     OptionError,
+    PaddingWarning,
     ParameterError,
     ProgramError,
     ShapeError,
@@ -369,6 +370,15 @@ def targets_without_an_axis(at: Workplace) -> object:
         return tg.mean((model(x) - y) ** 2)  # here
 
     return compiled(model=tg.nn.Linear(3, 1), loss=error, inputs={"x": (4, 3), "y": (4,)})
+
+
+@mistake(PaddingWarning, "padded positions reach the loss of error() through tg.sum: ")
+def a_mean_that_counts_what_is_padded(at: Workplace) -> object:
+    def error(model: Any, x: Any, y: Any) -> Any:
+        return tg.mean((model(x) - y) ** 2)  # here
+
+    rows = tg.dim("rows", at_most=8, buckets=(4, 8), padding=0)
+    return compiled(model=tg.nn.Linear(3, 1), loss=error, inputs={"x": (rows, 3), "y": (rows, 1)})
 
 
 @mistake(UnusedParameterWarning, "does not depend on the parameter 'layers.0.weight', which is to be trained")

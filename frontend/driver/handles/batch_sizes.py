@@ -14,12 +14,12 @@ from tensorgrad.driver.handles.call_count import CallCount
 from tensorgrad.driver.precision import while_tracing
 from tensorgrad.driver.stepping.accumulation import compiled_accumulation
 from tensorgrad.driver.stepping.model_tracing import checked_loss, trace_model
+from tensorgrad.driver.stepping.nested_inputs import flat_inputs
 from tensorgrad.driver.stepping.step_options import StepOptions
 from tensorgrad.driver.stepping.step_programs import StepProgram, step_recipe
 from tensorgrad.driver.stepping.step_source import Source, no_loss
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.runtime.conversion import to_numpy
-from tensorgrad.tracing.dims import Dims
+from tensorgrad.tracing.dims import Dims, shape_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 
@@ -51,12 +51,15 @@ class StepPrograms:
         self._inputs = {name: spec for name, spec in source.inputs.items() if not source.with_key or name != "key"}
         self._dims = Dims(self._inputs)
 
-    def of(self, inputs: Mapping[str, Any], what: str) -> StepProgram:
+    def of(self, inputs: dict[str, Any], what: str) -> tuple[StepProgram, dict[str, Any]]:
         """Returns the step's program for the batch size of inputs, which is compiled when it first occurs.
 
         Args:
             inputs: The inputs of a call.
             what: The method's name in error messages.
+
+        Returns:
+            The program, and the inputs by the paths of their leaves, padded as their extents say.
 
         Raises:
             InputError: Inputs have different batch sizes, or an empty batch.
@@ -64,24 +67,26 @@ class StepPrograms:
         """
         if self._source.loss is no_loss:
             raise OptionError(f"{what}: this program was compiled without a loss; attach() runs its model")
+        inputs = flat_inputs(inputs)
         if self._source.distribution is not None:
-            return self.declared
+            return self.declared, inputs
+        inputs = self._dims.padded(inputs, what)
         specs = self._specs(inputs, what)
         if specs is self._inputs:
-            return self.declared
+            return self.declared, inputs
         shapes = tuple(spec.shape for spec in specs.values())
         if shapes not in self._resized:
             self._resized[shapes] = self._compiled({**self._source.inputs, **specs})
             if len(self._resized) > max(MOST_SIZES, self._dims.most_programs):
                 self._drop_oldest()
         self._resized.move_to_end(shapes)
-        return self._resized[shapes]
+        return self._resized[shapes], inputs
 
     def _specs(self, inputs: Mapping[str, Any], what: str) -> Mapping[str, Spec]:
         """Returns the specifications of the inputs of a call."""
         if not self._dims:
             return resized(self._inputs, inputs, what)
-        return self._dims.sized({name: _shape(name, value) for name, value in inputs.items()}, what)
+        return self._dims.sized({name: shape_of(name, value) for name, value in inputs.items()}, what)
 
     def _drop_oldest(self) -> None:
         """Forgets the least recently used program, whose runs remain counted."""
@@ -123,7 +128,7 @@ def resized(declared: Mapping[str, Spec], inputs: Mapping[str, Any], what: str) 
     Raises:
         InputError: Inputs declared with the same leading extent have different ones, or a batch is empty.
     """
-    shapes = {name: _shape(name, inputs[name]) for name in declared if name in inputs}
+    shapes = {name: shape_of(name, inputs[name]) for name in declared if name in inputs}
     changed = [name for name, shape in shapes.items() if shape != declared[name].shape]
     if not changed or inputs.keys() != declared.keys():
         return declared
@@ -137,11 +142,6 @@ def resized(declared: Mapping[str, Spec], inputs: Mapping[str, Any], what: str) 
         if size is not None and (shapes[name][0] != size or not size or len(sizes) > 1):
             raise InputError(_message(declared, shapes, changed, what))
     return {name: Spec(shapes[name], spec.dtype) for name, spec in declared.items()}
-
-
-def _shape(name: str, value: Any) -> tuple[int, ...]:
-    shape = getattr(value, "shape", None)
-    return to_numpy(value, f"input {name!r}").shape if shape is None else tuple(shape)
 
 
 def _message(

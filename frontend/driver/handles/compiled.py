@@ -359,6 +359,7 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
         arrays = {name: to_numpy(value, f"input {name!r}") for name, value in nesting.flat.items()}
         if self._declared is None:
             arrays = {name: as_array(value) for name, value in arrays.items()}
+        arrays = self._dims.padded(arrays, self._name)
         compiled = self._compiled_for(self._specs(arrays), nesting)
         if self._checks:
             check_values(arrays, compiled.ranges)

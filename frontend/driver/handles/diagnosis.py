@@ -63,7 +63,8 @@ class Diagnosis:
         """See `WithDiagnosis.replay`; `what` is the method's name in error messages."""
         refuse_inside_trace(what)
         self._check_model()
-        compilation = self._programs.of(inputs, what).at(self._state.accumulated)
+        program, inputs = self._programs.of(inputs, what)
+        compilation = program.at(self._state.accumulated)
         if where is not None:
             path, number, call = where.partition("#")
             where = first_path(self._source.model, path) + number + call
@@ -75,7 +76,7 @@ class Diagnosis:
         """See `WithDiagnosis.blame`."""
         refuse_inside_trace("blame")
         self._check_model()
-        program = self._programs.of(inputs, "blame")
+        program, inputs = self._programs.of(inputs, "blame")
         return self._blame(program, self._state.with_key(inputs, "blame"), self._state.whole.read())
 
     def check_finite(

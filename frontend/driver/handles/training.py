@@ -37,7 +37,7 @@ from tensorgrad.driver.handles.with_state import WithState
 from tensorgrad.driver.precision import Precision, check_device, checked_precision
 from tensorgrad.driver.stepping.distribution import refuse_to_save
 from tensorgrad.driver.stepping.model_tracing import checked_results, input_names, nested_specs
-from tensorgrad.driver.stepping.nested_inputs import Nesting, flat_inputs
+from tensorgrad.driver.stepping.nested_inputs import Nesting
 from tensorgrad.driver.stepping.step_programs import StepProgram
 from tensorgrad.driver.stepping.step_source import Source
 from tensorgrad.driver.storage.checkpoints import PARTS
@@ -172,8 +172,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         state = self._state
         with state.lock:
             self._check_model()
-            inputs = flat_inputs(inputs)
-            program = self._programs.of(inputs, "step")
+            program, inputs = self._programs.of(inputs, "step")
             inputs = self._own(inputs, "step", program.ranges)
             compilation = program.at(state.accumulated)
             executable = compilation.executable
@@ -328,8 +327,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         patterns = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else ()
         if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
             raise InputError(f"capture: takes a name or several, got {names!r}")
-        inputs = flat_inputs(inputs)
-        program = self._programs.of(inputs, "capture")
+        program, inputs = self._programs.of(inputs, "capture")
         captures = self._functions.captures(program, patterns)
         return captures.run(self._own(inputs, "capture", program.ranges))
 
@@ -355,8 +353,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         self._check_model()
         if not self._source.losses:
             raise OptionError("gradients: this program trains nothing")
-        inputs = flat_inputs(inputs)
-        program = self._programs.of(inputs, "gradients")
+        program, inputs = self._programs.of(inputs, "gradients")
         inputs = self._own(inputs, "gradients", program.ranges)
         gradients = self._functions.gradients(program).run(inputs)
         return {path: gradients[path] for path in self._state.parameter_paths if path in gradients}

@@ -8,7 +8,6 @@ from typing import Any, Generic
 from tensorgrad.checks.blame import Blame
 from tensorgrad.checks.inspection import Inspected
 from tensorgrad.driver.handles.diagnosis import Diagnosis
-from tensorgrad.driver.stepping.nested_inputs import flat_inputs
 from tensorgrad.tracing.likes import Result
 
 
@@ -40,7 +39,7 @@ class WithDiagnosis(Generic[Result]):
             ParameterError: The model's parameters have changed since it was compiled.
             TraceError: This is inside a trace.
         """
-        return self._diagnosis.inspect(where, flat_inputs(inputs))
+        return self._diagnosis.inspect(where, inputs)
 
     def replay(self, look: Callable[[Inspected], object], where: str | None = None, /, **inputs: Any) -> Result:
         """Runs a step from the current state on the reference, op by op, without changing the state.
@@ -62,7 +61,7 @@ class WithDiagnosis(Generic[Result]):
             ParameterError: The model's parameters have changed since it was compiled.
             TraceError: This is inside a trace.
         """
-        return self._diagnosis.replay(look, where, flat_inputs(inputs), "replay")
+        return self._diagnosis.replay(look, where, inputs, "replay")
 
     def blame(self, /, **inputs: Any) -> Blame | None:
         """Finds the op that produces the first NaN or infinity of a step from the current state, which is not changed.
@@ -84,4 +83,4 @@ class WithDiagnosis(Generic[Result]):
             ParameterError: The model's parameters have changed since it was compiled.
             TraceError: This is inside a trace.
         """
-        return self._diagnosis.blame(flat_inputs(inputs))
+        return self._diagnosis.blame(inputs)

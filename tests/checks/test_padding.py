@@ -1,0 +1,205 @@
+"""`PaddingWarning`: losses that depend on padded positions, told from the IR, and compared with what they compute."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.errors import PaddingWarning, UnusedParameterWarning
+
+pytestmark = pytest.mark.filterwarnings(
+    f"ignore::{UnusedParameterWarning.__module__}.{UnusedParameterWarning.__name__}"
+)
+
+WORDS, WIDTH, ROWS, LENGTH, BUCKET = 11, 8, 3, 5, 8
+IGNORED = -100
+
+
+class Reader(tg.nn.Module):
+    """Scores of words at each position, from a layer that mixes positions."""
+
+    def __init__(self, mixing: Callable[[], Any] = lambda: tg.nn.MultiHeadAttention(WIDTH, 2)) -> None:
+        super().__init__()
+        self.words, self.head, self.mixing = tg.nn.Embedding(WORDS, WIDTH), tg.nn.Linear(WIDTH, WORDS), mixing()
+
+    def __call__(self, tokens: Any, **options: Any) -> Any:
+        mixed = self.mixing(self.words(tokens), **options)
+        return self.head(mixed[0] if isinstance(mixed, tuple) else mixed)
+
+
+def ignoring(scores: Any, labels: Any) -> Any:
+    return tg.cross_entropy(scores, labels, ignore_index=IGNORED)
+
+
+def each(scores: Any, labels: Any) -> Any:
+    return tg.cross_entropy(scores, tg.maximum(labels, 0), reduction="none")
+
+
+def causal(tokens: Any) -> Any:
+    position = tg.arange(tokens.shape[1])
+    return position[:, None] >= position
+
+
+def words_seen(tokens: Any) -> Any:
+    return (tokens != 0)[:, None, None, :]
+
+
+def low(mask: Any) -> Any:
+    """Returns a mask that is added to scores, as BERT's."""
+    return (1 - tg.cast(mask, "f32")) * -1e4
+
+
+def apart(segments: Any) -> Any:
+    return (segments[:, :, None] == segments[:, None, :])[:, None]
+
+
+def recurrent() -> Any:
+    return tg.nn.LSTM(WIDTH, WIDTH, batch_first=True)
+
+
+def both_ways() -> Any:
+    return tg.nn.LSTM(WIDTH, WIDTH // 2, batch_first=True, bidirectional=True)
+
+
+def convolved(x: Any) -> Any:
+    return tg.conv1d(x.swapaxes(1, 2), tg.ones((WIDTH, WIDTH, 3)), padding=1).swapaxes(1, 2)
+
+
+def last_word(model: Any, tokens: Any, labels: Any, mask: Any) -> Any:
+    """Reads the last position that isn't padded."""
+    place = tg.cast(tg.sum(mask, axis=1), "i32") - 1
+    scores = model(tokens, mask=causal(tokens))
+    return tg.mean(tg.square(tg.take_along_axis(scores, place[:, None, None], 1)))
+
+
+Loss = Callable[..., Any]
+CLEAN: dict[str, tuple[Loss, Callable[[], Reader]]] = {
+    "causal attention": (lambda model, tokens, labels: ignoring(model(tokens, mask=causal(tokens)), labels), Reader),
+    "masked words": (lambda model, tokens, labels: ignoring(model(tokens, mask=words_seen(tokens)), labels), Reader),
+    "segments": (lambda model, tokens, labels, mask: ignoring(model(tokens, mask=apart(mask)), labels), Reader),
+    "a mask that is added": (
+        lambda model, tokens, labels: tg.sum(
+            tg.softmax(tg.sum(model.words(tokens), axis=-1) + low(tokens != 0), axis=-1)[..., None]
+            * model(tokens[:, :1])
+        ),
+        Reader,
+    ),
+    "a weighted mean": (
+        lambda model, tokens, labels, mask: (
+            tg.sum(each(model(tokens, mask=causal(tokens)), labels) * mask) / tg.sum(mask)
+        ),
+        Reader,
+    ),
+    "steps of a loop": (lambda model, tokens, labels: ignoring(model(tokens), labels), lambda: Reader(recurrent)),
+    "running sums": (
+        lambda model, tokens, labels: ignoring(model.head(tg.cumsum(model.words(tokens), axis=1)), labels),
+        Reader,
+    ),
+    "the first word": (
+        lambda model, tokens, labels: ignoring(model(tokens, mask=causal(tokens))[:, 0], labels[:, 0]),
+        Reader,
+    ),
+    "the last word": (last_word, Reader),
+    "the largest of those not masked": (
+        lambda model, tokens, labels: tg.sum(
+            tg.max(tg.where((tokens != 0)[..., None], model.words(tokens), -np.inf), axis=1)
+        ),
+        Reader,
+    ),
+    "windows over masked words": (
+        lambda model, tokens, labels: ignoring(
+            model.head(convolved(model.words(tokens) * (tokens != 0)[..., None])), labels
+        ),
+        Reader,
+    ),
+    "flat rows": (
+        lambda model, tokens, labels: ignoring(model.head(model.words(tokens).reshape(-1, WIDTH)), labels.reshape(-1)),
+        Reader,
+    ),
+}
+REACHED: dict[str, tuple[Loss, Callable[[], Reader], str]] = {
+    "attention to all": (lambda model, tokens, labels: ignoring(model(tokens), labels), Reader, "tg.max"),
+    "a sum of all": (
+        lambda model, tokens, labels: tg.sum(each(model(tokens, mask=causal(tokens)), labels)),
+        Reader,
+        "tg.sum",
+    ),
+    "a mean that counts all": (
+        lambda model, tokens, labels, mask: tg.mean(each(model(tokens, mask=causal(tokens)), labels) * mask),
+        Reader,
+        "tg.sum",
+    ),
+    "the last step of a loop": (
+        lambda model, tokens, labels: tg.mean(tg.square(model(tokens)[:, -1])),
+        lambda: Reader(recurrent),
+        "tg.slice",
+    ),
+    "a loop that starts in padding": (
+        lambda model, tokens, labels: ignoring(model(tokens), labels),
+        lambda: Reader(both_ways),
+        "tg.scan",
+    ),
+    "the largest of all": (
+        lambda model, tokens, labels: tg.sum(tg.max(model.words(tokens) ** 2, axis=1)),
+        Reader,
+        "tg.max",
+    ),
+    "windows that reach over the end": (
+        lambda model, tokens, labels: ignoring(model.head(convolved(model.words(tokens))), labels),
+        Reader,
+        "tg.conv",
+    ),
+}
+
+
+def batch(length: int, names: Any) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    whole = {
+        "tokens": generator.integers(1, WORDS, (ROWS, length)).astype(np.int32),
+        "labels": generator.integers(0, WORDS, (ROWS, length)).astype(np.int32),
+        "mask": np.ones((ROWS, length), np.float32),
+    }
+    return {name: whole[name] for name in names}
+
+
+def loss_of(loss: Loss, model: Callable[[], Reader], length: Any) -> float:
+    """Returns the first loss of a training with rows of some length."""
+    names = loss.__code__.co_varnames[1 : loss.__code__.co_argcount]
+    inputs = {name: tg.spec((ROWS, length), "f32" if name == "mask" else "i32") for name in names}
+    training = tg.compile(model(), loss=loss, optimizer=tg.optim.sgd(0.1), inputs=inputs, device="numpy", seed=1)
+    return float(training.step(**batch(LENGTH, names)))
+
+
+def padded() -> Any:
+    return tg.dim("length", at_most=BUCKET, buckets=(BUCKET,), padding={"labels": IGNORED})
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_loss_that_masks_padding_is_that_of_the_exact_length(name: str) -> None:
+    loss, model = CLEAN[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PaddingWarning)
+        value = loss_of(loss, model, padded())
+    assert value == pytest.approx(loss_of(loss, model, LENGTH), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_a_loss_that_padding_reaches_is_told_with_the_op_and_the_line(name: str) -> None:
+    loss, model, op = REACHED[name]
+    with pytest.warns(PaddingWarning, match=rf"test_padding\.py:\d+: padded .* loss of .*\(\) through {op}: "):
+        value = loss_of(loss, model, padded())
+    assert value != pytest.approx(loss_of(loss, model, LENGTH), rel=1e-5)
+
+
+def test_the_warning_lists_three_places() -> None:
+    def loss(model: Any, tokens: Any, labels: Any) -> Any:
+        hidden = model.words(tokens)
+        return tg.sum(hidden) + tg.max(hidden) + tg.min(hidden) + tg.prod(hidden) + tg.sum(labels)
+
+    with pytest.warns(PaddingWarning, match=r"through tg\.sum, tg\.max at \S+, tg\.min at \S+ and 1 more: "):
+        loss_of(loss, Reader, padded())

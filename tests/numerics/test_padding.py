@@ -1,0 +1,68 @@
+"""What `checks.padding` says of the elements of every case's result, compared with what the reference computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from case import Case
+from cases import CASES, by_turns
+from harness import NumpyArray, reference, traced
+
+from tensorgrad.checks.padding import Elements, interpreted, padded_input
+from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.tg.index import TakeAlongAxisOp, TakeOp
+
+
+def padded_axes(case: Case) -> dict[int, int]:
+    """Returns an axis of each input that can be padded: the last one of several elements.
+
+    Of reads, only the indices are, as those of positions that aren't padded are assumed.
+    """
+    axes: dict[int, int] = {}
+    for place, x in enumerate(case.inputs):
+        long = [axis for axis, extent in enumerate(x.shape) if extent > 1]
+        if long and x.size and (place or case.op not in (TakeOp, TakeAlongAxisOp)):
+            axes[place] = long[-1]
+    return axes
+
+
+def overwritten(x: NumpyArray, axis: int, values: NumpyArray) -> NumpyArray:
+    """Returns an input with other values at its padded positions."""
+    padded = padded_input(x.shape, x.dtype, {axis: 0}).padded
+    return np.where(padded, values, x).astype(x.dtype)
+
+
+def equal(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+    return (x == y) | ((x != x) & (y != y))
+
+
+@pytest.mark.parametrize("case", by_turns([case for case in CASES if padded_axes(case)], 16, 5))
+def test_what_is_said_of_elements_holds(case: Case) -> None:
+    axes = padded_axes(case)
+    module = traced(case.function, case.inputs)
+    function = find_function(module, None)
+
+    def said(values: dict[int, float], is_known: bool) -> Elements:
+        inputs: dict[int, Elements] = {}
+        for place, axis in axes.items():
+            x = case.inputs[place]
+            elements = padded_input(x.shape, x.dtype, {axis: values.get(place, 0)})
+            nothing = np.zeros_like(elements.padded)
+            inputs[place] = replace(elements, unequal=nothing, known=elements.padded if is_known else nothing)
+        return interpreted(function, inputs)[0]
+
+    def run(values: dict[int, NumpyArray]) -> NumpyArray:
+        inputs = [
+            overwritten(x, axes[place], values[place]) if place in values else x for place, x in enumerate(case.inputs)
+        ]
+        return reference(module, inputs)[0]
+
+    first, other = run({}), run({place: np.flip(case.inputs[place]) for place in axes})
+    elements = said({}, is_known=False)
+    assert not (~elements.padded & ~elements.reached & ~equal(first, other)).any(), "padding reaches it"
+    numbers = {place: case.inputs[place].flat[0].item() for place in axes}
+    elements = said(numbers, is_known=True)
+    result = run({place: np.full_like(case.inputs[place], number) for place, number in numbers.items()})
+    assert not (elements.known & ~equal(result, elements.value)).any(), "it is no constant"
