@@ -58,6 +58,8 @@ class Flow:
         self._values: dict[SSAValue, Value] = {}
         self.stages: list[GenericOp] = []
         for function in self._functions.values():
+            for argument in function.body.block.args:
+                self.value_of(argument)  # also one that a branch doesn't read
             for op in function.body.block.ops:
                 self._note(op)
         for name in carried:

@@ -78,6 +78,27 @@ func.func @cotangents(%x: tensor<8x4xf32> {tg.name = "x", tg.role = "input"}, %w
 // SCALED: arith.constant 0.0009765625 : f32
 // SCALED: func.return
 
+// An operand of branches that one of them doesn't read has one type all the same.
+func.func @branches(%x: tensor<8x8xf32>, %p: tensor<i1>) -> tensor<8x8xf32> {
+  %0 = tg.dot_general %x, %x lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x8xf32>, tensor<8x8xf32>
+  %1 = tg.dot_general %0, %x lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x8xf32>, tensor<8x8xf32>
+  %2 = tg.cond %p (%0, %1) : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+  ^bb0(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>):
+    %3 = tg.mul %a, %b : tensor<8x8xf32>, tensor<8x8xf32>
+    tg.return %3 : tensor<8x8xf32>
+  } else {
+  ^bb0(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>):
+    %3 = tg.sin %b : tensor<8x8xf32>
+    tg.return %3 : tensor<8x8xf32>
+  }
+  %3 = tg.dot_general %2, %x lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x8xf32>, tensor<8x8xf32>
+  func.return %3 : tensor<8x8xf32>
+}
+// CHECK-LABEL: func.func private @branches.branch1(
+// CHECK-SAME: %a: memref<8x8xf16> {{.*}}, %b: memref<8x8xf16> {{.*}}, %0: memref<8x8xf16>
+// CHECK-LABEL: func.func @branches(
+// CHECK: buf.choose
+
 // Pipelines run the pass after `fuse`, and change buffers of at least 1024 elements.
 func.func @large(%x: tensor<32x32xf32>) -> tensor<32x32xf32> {
   %0 = tg.dot_general %x, %x lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<32x32xf32>, tensor<32x32xf32>
