@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import attention, blame, edits, kernel_texts, kernels, quantized
+from benchmarks import attention, blame, edits, extents, kernel_texts, kernels, quantized
 from benchmarks.__main__ import main
 from benchmarks.cold import cold, peer_cold, save_state
 from benchmarks.driver import commands, encoding, pipelines
@@ -131,6 +131,14 @@ def test_both_forms_of_attention_compute_the_same() -> None:
     assert tiled.stats()["peak_bytes"] < composed.stats()["peak_bytes"]
     compared = attention.compare(shape, rounds=1, seconds=0.1)
     assert (compared.chosen == "tiles") == (compared.estimated > 1)
+
+
+@pytest.mark.nightly
+def test_loops_end_at_masks() -> None:
+    for n, runs in extents.contestants((1, 100, extents.MOST)):
+        results = [run() for run in runs]
+        for bounded in results[:2]:
+            np.testing.assert_allclose(bounded, results[2], rtol=1e-5, atol=1e-5, err_msg=str(n))
 
 
 @pytest.mark.nightly
