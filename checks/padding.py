@@ -86,6 +86,11 @@ class Elements:
         """Whether all elements are at padded positions."""
         return bool(self.padded.all())
 
+    @property
+    def says_anything(self) -> bool:
+        """Whether any element has a flag."""
+        return any(bool(flags.any()) for flags in self.arrays[:4])
+
     def are(self, *numbers: float) -> Flags:
         """Returns which elements are known to be one of some numbers."""
         return self.known & np.isin(self.value, numbers)
@@ -172,6 +177,8 @@ def _run(block: Block, arguments: Sequence[Elements]) -> list[Elements]:
 def _single(op: Operation, operands: Sequence[Elements]) -> Elements:
     """Returns what is known of the only result of an op without regions."""
     assert isinstance(op, TensorOp)
+    if operands and not any(operand.says_anything for operand in operands):
+        return _unknown(op.results[0])
     if type(op) in _RULES:
         result = _RULES[type(op)](op, operands)
     elif isinstance(op, ReduceOp):
