@@ -7,6 +7,7 @@ import glob
 import json
 import math
 import os
+import shutil
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,16 +76,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             os.replace(aside, target)
         finally:
             aside.unlink(missing_ok=True)
-    for other in target.parent.glob(f".{glob.escape(target.name)}.*{PART}"):
-        delete_abandoned(other)
+    delete_all_abandoned(target)
     synchronize(target.parent)
 
 
+def delete_all_abandoned(path: Path) -> None:
+    """Deletes what killed processes have left of a file that they were writing; see `delete_abandoned`."""
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*{PART}"):
+        delete_abandoned(other)
+
+
 def delete_abandoned(path: str | os.PathLike[str]) -> None:
-    """Deletes an unfinished file that a killed process has left, if it is old: others may be being written."""
+    """Deletes an unfinished file or folder of a killed process, if it is old: others may be being written."""
     with suppress(OSError):  # another process may delete it, or the folder be read-only
         if time.time() - os.stat(path).st_mtime > ABANDONED_SECONDS:
-            os.unlink(path)
+            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
 
 
 def write_safetensors(

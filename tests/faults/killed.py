@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 import injection
 from injection import Fault, Injector
-from operations import CACHE, OPERATIONS, Operation, Undisturbed
-from sweeps import caches, points
+from operations import CACHE, Operation, Undisturbed
+from sweeps import OPERATIONS, caches, points
 
 from tensorgrad.runtime.files import ABANDONED_SECONDS, PART
 

@@ -40,8 +40,8 @@ def bits(values: Any) -> dict[str, bytes]:
 def contents(folder: Path) -> dict[str, bytes]:
     """Returns the files of a folder and its folders, except the user's caches, and what is unfinished."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and CACHE not in path.parts]
-    paths = [path for path in paths if path.suffix != PART]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    names = {path: path.relative_to(folder) for path in paths}
+    return {str(name): path.read_bytes() for path, name in names.items() if PART not in str(name)}
 
 
 class Undisturbed:

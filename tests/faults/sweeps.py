@@ -21,11 +21,15 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 import injection
+import operations
+from exports import EXPORTS
 from injection import Fault, Injector
-from operations import CACHE, OPERATIONS, Operation, Undisturbed
+from operations import CACHE, Operation, Undisturbed
 
 from tensorgrad.errors import DeviceError, DeviceLostError
 from tensorgrad.runtime.files import PART
+
+OPERATIONS: Mapping[str, type[Operation]] = {**operations.OPERATIONS, **EXPORTS}
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Kind:
 
 
 ON_FILES = tuple(name for name in OPERATIONS if name not in ("steps", "evaluate"))
-WRITING = ("compile", "save_checkpoint", "save", "fit")
+WRITING = ("compile", "save_checkpoint", "save", "fit", *EXPORTS)
 RUNNING = ("compile", "steps", "evaluate", "load", "fit")
 
 KINDS: Mapping[str, Kind] = {

@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from operations import OPERATIONS
-from sweeps import KINDS, sweep
+from sweeps import KINDS, OPERATIONS, sweep
 
 ON_FILES = ("no space", "I/O error", "short write", "empty write", "SIGINT at a file")
 NO_MEMORY = ("numpy", "compile", "no memory")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tensorgrad.driver.handles.training import Training
 from tensorgrad.errors import CompilerError, InputError, OptionError
 from tensorgrad.exporters.onnx.programs import model_of
 from tensorgrad.nn.module import Module
-from tensorgrad.runtime.files import PART, synchronize
+from tensorgrad.runtime.files import PART, delete_all_abandoned, synchronize
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import function_name, refuse_inside_trace
 
@@ -116,7 +116,7 @@ def _write(model: ModelProto, path: Path, external: bool) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(21, os.strerror(21), os.fspath(path))
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=PART, dir=path.parent) as folder:
+        with _beside(path, data) as folder:
             aside = Path(folder, path.name)
             onnx.save(
                 model,
@@ -139,6 +139,20 @@ def _write(model: ModelProto, path: Path, external: bool) -> None:
         raise OptionError(
             f"onnx.save: the file would be too large for protobuf: pass external=True ({error})"
         ) from error
+
+
+@contextmanager
+def _beside(path: Path, data: str) -> Iterator[Path]:
+    """Yields a folder in which a model is written, and deletes it; also those that killed processes have left."""
+    folder = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    folder.mkdir(exist_ok=True)
+    try:
+        yield folder
+    finally:
+        for name in (path.name, data):
+            Path(folder, name).unlink(missing_ok=True)
+        folder.rmdir()
+    delete_all_abandoned(path)
 
 
 def _reads(path: Path, data: str) -> bool:
