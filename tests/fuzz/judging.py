@@ -15,13 +15,20 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import torch
+from elsewhere import by_xla
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernelError
 from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch_comparison import differentiated, factors, named, on_device, others_warnings
+from xdsl.context import Context
 
 import tensorgrad as tg
+from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.passes.stablehlo.tg_to_stablehlo import TgToStablehloPass
+from tensorgrad.tools.parsing import parse_module
+from tensorgrad.tracing import trees
 
 DRAWS = 6
 """How many inputs are drawn for a program, until its results and gradients are finite."""
@@ -39,6 +46,9 @@ GRADIENT = "gradient of "
 
 FILES = ("onnx", "onnxruntime")
 """What stands for a device where a program is written as a file: we read it again, or ONNX Runtime runs it."""
+
+TEXTS = ("stablehlo", "xla")
+"""What stands for one where a program and its gradients are written as StableHLO: we read it, or XLA does."""
 
 ROUNDINGS = 3
 """How often a program is run with other roundings."""
@@ -110,7 +120,8 @@ def judged(subject: Subject, seed: int, device: str) -> Verdict:
     if max(reach.values(), default=0) > MOST_SENSITIVE:
         return Verdict("discarded", "it amplifies rounding")
     try:
-        own = (_exported if device in FILES else _own)(closed, others, expected, device)
+        run = _exported if device in FILES else _as_text if device in TEXTS else _own
+        own = run(closed, others, expected, device)
     except (tg.errors.UserError, NoKernelError) as error:
         return Verdict("refused", str(error).splitlines()[0])
     except Exception as error:  # whatever it is, it is what the user would see
@@ -269,6 +280,40 @@ def _exported(
             again = tg.onnx.load(path, float64=True).initialized(device="numpy")
             results = [x.numpy() for x in pytree.tree_leaves(again(**inputs))]
     return dict(zip(order, results, strict=True))
+
+
+def _as_text(
+    closed: Closed, others: list[torch.Tensor], expected: dict[str, np.ndarray], by: str
+) -> dict[str, np.ndarray]:
+    """Returns what the module and its derivative compute as StableHLO, by XLA or by what we read from the text."""
+    model = tg.from_torch(closed, *others).initialized(device="numpy")
+    leaves, rebuild = trees.flatten(model)
+    names = {id(parameter): name for name, parameter in model.named_parameters().items()}
+    places = [place for place, leaf in enumerate(leaves) if id(leaf) in names]
+    order = [name for name in expected if not name.startswith(GRADIENT)]
+    weights = factors({name: expected[name] for name in order})
+
+    def loss(parameters: list[Any], inputs: list[Any]) -> Any:
+        values = dict(zip(places, parameters, strict=True))
+        results = named(rebuild([values.get(place, leaf) for place, leaf in enumerate(leaves)])(*inputs), tg.Tensor)
+        total = sum((tg.sum(results[name] * factor) for name, factor in weights.items()), start=tg.zeros(()))
+        return total, [results[name] for name in order]
+
+    def differentiated(arrays: list[Any]) -> Any:
+        parameters, inputs = arrays[: len(places)], arrays[len(places) :]
+        (_, results), gradients = tg.value_and_grad(loss, has_aux=True)(parameters, inputs)
+        return results, gradients
+
+    compiled = tg.jit(differentiated, device="numpy")
+    arrays = [*(np.asarray(leaves[place]) for place in places), *(on_device(x, "numpy").numpy() for x in others)]
+    compiled(arrays)
+    module = parse_module(compiled.module("tg"), "program")
+    read = [int(slot.name.removeprefix("arrays.")) for slot in arguments_of(find_function(module, None))]
+    TgToStablehloPass().apply(Context(), module)
+    given = [arrays[number] for number in read]
+    results = by_xla(str(module))(given) if by == "xla" else pytree.tree_leaves(tg.from_stablehlo(str(module))(*given))
+    keys = [*order, *(f"{GRADIENT}{names[id(leaves[place])]}" for place in places)]
+    return dict(zip(keys, map(np.asarray, results), strict=True))
 
 
 def _difference(own: np.ndarray, expected: np.ndarray) -> float:

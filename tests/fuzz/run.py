@@ -2,7 +2,7 @@
 
 Ends with status 1 if one is wrong or fails, or if few could be compared.
 
-    python tests/fuzz/run.py torch --count 1000 --on cpu,wgpu,onnx,onnxruntime
+    python tests/fuzz/run.py torch --count 1000 --on cpu,wgpu,onnx,onnxruntime,stablehlo,xla
     python tests/fuzz/run.py nnsmith --count 1000 --on numpy,cpu
 
 Each program is judged on one device or file format, in turns. NNSmith's solver can't share a process with Mesa's

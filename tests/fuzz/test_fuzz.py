@@ -17,7 +17,7 @@ from tensorgrad.importers.torch.rules import RULES
 
 RUN = Path(__file__).with_name("run.py")
 
-PLACES = ("numpy", "cpu", "wgpu", "onnx", "onnxruntime")
+PLACES = ("numpy", "cpu", "wgpu", "onnx", "onnxruntime", "stablehlo")
 
 COMPARED = 4
 """The seed of a program that can be compared everywhere."""
@@ -82,7 +82,7 @@ def test_what_is_unsupported_is_refused_by_name() -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(("generator", "places"), [("torch", PLACES), ("nnsmith", ("numpy", "cpu", "onnx"))])
+@pytest.mark.parametrize(("generator", "places"), [("torch", (*PLACES, "xla")), ("nnsmith", ("numpy", "cpu", "onnx"))])
 def test_many_programs_are_right(generator: str, places: tuple[str, ...], part: int) -> None:
     first = ["--first", str(NIGHTLY * part), "--count", str(NIGHTLY), "--on", ",".join(places)]
     process = subprocess.run([sys.executable, RUN, generator, *first], capture_output=True, text=True, check=False)
