@@ -244,7 +244,7 @@ def _traced(
     key = random.key(options.seed)
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
     specs, nesting = nested_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
-    check_paddings(specs)
+    check_paddings(specs, options.group is not None)
     distribution = checked_distribution(options.group, options.shard, options.replicated, specs, with_key)
     if distribution is not None:
         options.check_alone()
@@ -254,7 +254,8 @@ def _traced(
     losses = losses_of(traced.results.loss, parts, function_name(loss))
     _warn_of_unused(traced.function, losses, function_name(loss))
     warn_of_pairs(traced.function, function_name(loss), stacklevel=4)
-    warn_of_padding(traced.function, specs, len(losses), function_name(loss), stacklevel=4)
+    with phases.measure("trace"):
+        warn_of_padding(traced.function, specs, len(losses), function_name(loss))
     source = Source(
         declared,
         loss,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from tensorgrad.errors import InputError, ShapeError
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.tracing.checks import is_integer
-from tensorgrad.tracing.dtypes import SHORT, Dim, Spec
+from tensorgrad.tracing.dtypes import SHORT, Dim, Spec, is_float
 from tensorgrad.tracing.location import user_line
 
 
@@ -26,14 +27,15 @@ def dim(
 
     It stands for an extent in a shape or a `tg.spec` of `inputs`. A function is compiled for each extent when that
     first occurs; all of its programs have the same parameters and state. With buckets there are as many programs as
-    buckets, since other extents are refused: `tg.data.text` pads rows to the lengths that it is given.
+    buckets. Inputs of other extents are padded to the next one, on the host, if `padding` says by what, and refused
+    otherwise. Then a `PaddingWarning` tells of losses and other numbers that depend on what is padded.
 
     Args:
         name: Inputs with extents of one name have equal ones in each batch.
         at_most: The largest extent, which comes first to be compiled.
         buckets: The only extents, in ascending order up to `at_most`; by default all from 1 on.
-        padding: What inputs are padded by at the end of this axis: a number, or numbers by the names of inputs, and 0
-            for all others.
+        padding: What inputs are padded by at the end of this axis: a number, or numbers by the names of inputs
+            (`batch.labels` in a tree), and 0 for all others.
 
     Raises:
         ShapeError: The name is no identifier, an extent is no positive integer, the buckets are not in order, or there
@@ -59,9 +61,9 @@ def dim(
         raise ShapeError(f"extent {name!r}: padding is up to the next bucket, but there are no buckets")
     values = {**padding, None: 0} if isinstance(padding, Mapping) else {None: padding}
     for value in values.values():
-        if not isinstance(value, int | float):
+        if not isinstance(value, Real):
             raise ShapeError(f"extent {name!r}: padding must be a number or numbers by input, got {padding!r}")
-    return Dim(name, at_most, sizes, tuple(values.items()))
+    return Dim(name, at_most, sizes, tuple(sorted(values.items(), key=lambda item: item[0] or "")))
 
 
 class Dims:
@@ -109,6 +111,7 @@ class Dims:
             return result
         shapes = {name: shape_of(name, value) for name, value in inputs.items()}
         sizes = self._sizes(shapes, what)
+        self._check_bounds(sizes, what)
         for name, spec in self._declared.items() if sizes else ():
             padding = paddings(name, spec)
             targets = [
@@ -138,9 +141,17 @@ class Dims:
         if shapes.keys() == declared.keys() and all(shapes[name] == spec.shape for name, spec in declared.items()):
             return declared
         sizes = self._sizes(shapes, what)
-        for key, (name, size) in sizes.items():
-            _check_bounds(self._named[key], size, f"{user_line()}: {what}: extent {key!r} is {size} in input {name!r}")
+        self._check_bounds(sizes, what)
         return {name: Spec(shapes[name], spec.dtype) for name, spec in declared.items()} if sizes else declared
+
+    def _check_bounds(self, sizes: Mapping[str, tuple[str, int]], what: str) -> None:
+        """Checks that extents are among those that were declared, or can be padded up to one of them."""
+        for key, (name, size) in sizes.items():
+            extent, where = self._named[key], f"{user_line()}: {what}: extent {key!r} is {size} in input {name!r}"
+            if extent.buckets and not extent.padding and size not in extent.buckets:
+                raise InputError(f"{where}; it is one of {', '.join(map(str, extent.buckets))}")
+            if not 1 <= size <= extent:
+                raise InputError(f"{where}; it is from 1 to {int(extent)}")
 
     def _sizes(self, shapes: Mapping[str, tuple[int, ...]], what: str) -> Mapping[str, tuple[str, int]]:
         """Returns an input and its size for each extent; nothing if shapes differ from the declared ones otherwise."""
@@ -162,17 +173,24 @@ class Dims:
         return sizes if fixed else {}
 
 
-def check_paddings(declared: Mapping[str, Spec]) -> None:
-    """Checks that all inputs exist that extents name in their paddings.
+def check_paddings(declared: Mapping[str, Spec], in_group: bool) -> None:
+    """Checks that inputs can be padded as extents say, and that all exist that their paddings name.
+
+    Args:
+        declared: The declared specifications of the inputs.
+        in_group: Whether the program runs in a group of processes, which takes inputs of the declared extents alone.
 
     Raises:
         InputError: One doesn't; or as `Dims`.
     """
     Dims(declared)
+    if in_group and any(paddings(name, spec) for name, spec in declared.items()):
+        raise InputError("inputs aren't padded in a group of processes: pad them, and declare extents without padding")
     for extent in (extent for spec in declared.values() for extent in spec.shape if isinstance(extent, Dim)):
         for name, _ in extent.padding:
             if name is not None and name not in declared:
-                raise InputError(f"extent {extent.name!r} has a padding for {name!r}, which is no input")
+                known = ", ".join(declared)
+                raise InputError(f"extent {extent.name!r} has a padding for {name!r}; the inputs are {known}")
 
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:
@@ -193,15 +211,9 @@ def _check_padding(name: str, spec: Spec) -> None:
     if len(values) > 1:
         raise InputError(f"input {name!r} is padded by {' and '.join(map(str, sorted(values)))} along its axes")
     for value in values:
-        with np.errstate(all="ignore"):
-            stored = np.asarray(value).astype(spec.dtype)
-        if stored != value:
+        try:
+            is_exact = is_float(spec.dtype) or bool(np.asarray(value).astype(spec.dtype) == value)
+        except OverflowError:
+            is_exact = False
+        if not is_exact:
             raise InputError(f"input {name!r} is padded by {value}, which is no {SHORT[spec.dtype]}")
-
-
-def _check_bounds(extent: Dim, size: int, where: str) -> None:
-    """Checks that an extent is one of those that were declared."""
-    if extent.buckets and size not in extent.buckets:
-        raise InputError(f"{where}; it is one of {', '.join(map(str, extent.buckets))}")
-    if not 1 <= size <= extent:
-        raise InputError(f"{where}; it is from 1 to {int(extent)}")

@@ -117,6 +117,45 @@ CLEAN: dict[str, tuple[Loss, Callable[[], Reader]]] = {
         ),
         Reader,
     ),
+    "a mask of lengths": (
+        lambda model, tokens, labels, lengths: tg.sum(
+            each(model(tokens, mask=causal(tokens)), labels) * (tg.arange(tokens.shape[1]) < lengths[:, None])
+        ),
+        Reader,
+    ),
+    "a mask that is subtracted": (
+        lambda model, tokens, labels: tg.sum(
+            tg.softmax(tg.sum(model.words(tokens), axis=-1) - tg.cast(tokens == 0, "f32") * 1e9, axis=-1)[..., None]
+            * model(tokens[:, :1])
+        ),
+        Reader,
+    ),
+    "the same in both branches": (
+        lambda model, tokens, labels, mask: tg.sum(
+            tg.where(tg.sum(model.words(tokens), -1) > 0, each(model.head(model.words(tokens)), labels) * mask, 0.0)
+        ),
+        Reader,
+    ),
+    "experts of each word": (
+        lambda model, tokens, labels: ignoring(
+            tg.sum(tg.top_k(tg.softmax(model(tokens, mask=causal(tokens))), 2)[0], -1, keepdims=True)
+            * model.head(model.words(tokens)),
+            labels,
+        ),
+        Reader,
+    ),
+    "the position of the last word": (
+        lambda model, tokens, labels: tg.mean(
+            tg.square(
+                tg.take_along_axis(
+                    model(tokens, mask=causal(tokens)),
+                    tg.max((tokens != 0) * tg.arange(tokens.shape[1]), axis=1)[:, None, None],
+                    1,
+                )
+            )
+        ),
+        Reader,
+    ),
     "flat rows": (
         lambda model, tokens, labels: ignoring(model.head(model.words(tokens).reshape(-1, WIDTH)), labels.reshape(-1)),
         Reader,
@@ -131,6 +170,18 @@ REACHED: dict[str, tuple[Loss, Callable[[], Reader], str]] = {
     ),
     "a mean that counts all": (
         lambda model, tokens, labels, mask: tg.mean(each(model(tokens, mask=causal(tokens)), labels) * mask),
+        Reader,
+        "tg.sum",
+    ),
+    "a division by the size": (
+        lambda model, tokens, labels, mask: tg.sum(each(model(tokens, mask=causal(tokens)), labels) * mask) / mask.size,
+        Reader,
+        "tg.sum",
+    ),
+    "means of rows": (
+        lambda model, tokens, labels, mask: tg.sum(
+            tg.vmap(tg.mean)(each(model(tokens, mask=causal(tokens)), labels) * mask)
+        ),
         Reader,
         "tg.sum",
     ),
@@ -163,6 +214,7 @@ def batch(length: int, names: Any) -> dict[str, np.ndarray]:
         "tokens": generator.integers(1, WORDS, (ROWS, length)).astype(np.int32),
         "labels": generator.integers(0, WORDS, (ROWS, length)).astype(np.int32),
         "mask": np.ones((ROWS, length), np.float32),
+        "lengths": np.full(ROWS, length, np.int32),
     }
     return {name: whole[name] for name in names}
 
@@ -170,7 +222,8 @@ def batch(length: int, names: Any) -> dict[str, np.ndarray]:
 def loss_of(loss: Loss, model: Callable[[], Reader], length: Any) -> float:
     """Returns the first loss of a training with rows of some length."""
     names = loss.__code__.co_varnames[1 : loss.__code__.co_argcount]
-    inputs = {name: tg.spec((ROWS, length), "f32" if name == "mask" else "i32") for name in names}
+    shapes = {name: (ROWS,) if name == "lengths" else (ROWS, length) for name in names}
+    inputs = {name: tg.spec(shape, "f32" if name == "mask" else "i32") for name, shape in shapes.items()}
     training = tg.compile(model(), loss=loss, optimizer=tg.optim.sgd(0.1), inputs=inputs, device="numpy", seed=1)
     return float(training.step(**batch(LENGTH, names)))
 
@@ -191,9 +244,71 @@ def test_a_loss_that_masks_padding_is_that_of_the_exact_length(name: str) -> Non
 @pytest.mark.parametrize("name", REACHED)
 def test_a_loss_that_padding_reaches_is_told_with_the_op_and_the_line(name: str) -> None:
     loss, model, op = REACHED[name]
-    with pytest.warns(PaddingWarning, match=rf"test_padding\.py:\d+: padded .* loss of .*\(\) through {op}: "):
+    with pytest.warns(PaddingWarning, match=rf"test_padding\.py:\d+: padded .* the loss of .*\(\) through {op}\b"):
         value = loss_of(loss, model, padded())
     assert value != pytest.approx(loss_of(loss, model, LENGTH), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda model, tokens, labels: tg.sum(tg.max(model.words(tokens).reshape(ROWS, -1, 2, WIDTH), axis=2)[:, :1]),
+        lambda model, tokens, labels: tg.sum(model.words(tokens)[:, :4] ** 2),
+        lambda model, tokens, labels: tg.sum(model.words(tokens)[:, 3] ** 2),
+    ],
+)
+def test_rows_of_one_word_are_thought_of(loss: Loss) -> None:
+    with pytest.warns(PaddingWarning, match="reach the loss of"):
+        loss_of(loss, Reader, padded())
+
+
+def compiled(model: tg.nn.Module, loss: Loss, **inputs: Any) -> tg.Training:
+    rows = {name: tg.spec((ROWS, padded()), kind) for name, kind in (("tokens", "i32"), ("labels", "i32"))}
+    return tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={**rows, **inputs}, device="numpy")
+
+
+def test_dropout_keeps_what_is_masked() -> None:
+    def loss(model: Any, tokens: Any, labels: Any, mask: Any, key: Any) -> Any:
+        terms = each(model(tokens, mask=causal(tokens)), labels) * mask
+        return tg.sum(tg.random.dropout(key, terms, 0.1)) / tg.sum(mask)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PaddingWarning)
+        compiled(Reader(), loss, mask=tg.spec((ROWS, padded())))
+
+
+def test_models_mask_what_is_padded() -> None:
+    def loss(model: Any, tokens: Any, mask: Any, labels: Any, key: Any) -> Any:
+        return tg.cross_entropy(model(tokens, attention_mask=mask, key=key), labels)
+
+    options = tg.models.BertOptions(
+        vocab_size=WORDS, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=8, num_labels=2
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PaddingWarning)
+        model = tg.models.BertForSequenceClassification(options)
+        compiled(model, loss, mask=tg.spec((ROWS, padded())), labels=tg.spec(ROWS, "i32"))
+
+
+def test_metrics_buffers_and_attached_functions_are_told_too() -> None:
+    class Normalized(Reader):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = tg.nn.BatchNorm1d(WIDTH)
+
+    def loss(model: Any, tokens: Any, labels: Any) -> Any:
+        hidden = model.words(tokens)
+        model.norm(hidden.reshape(-1, WIDTH))
+        return ignoring(model.head(hidden), labels), {"mean": tg.mean(hidden)}
+
+    with pytest.warns(PaddingWarning, match=r"reach the result 'metrics\.mean', the buffer 'norm\.running_mean', the"):
+        training = compiled(Normalized(), loss)
+    rows = {"tokens": tg.spec((ROWS, padded()), "i32")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PaddingWarning)
+        training.attach(lambda model, tokens: model.words(tokens), inputs=rows)
+    with pytest.warns(PaddingWarning, match="reach the result 'output' of"):
+        training.attach(lambda model, tokens: tg.mean(model.words(tokens)), inputs=rows)
 
 
 def test_the_warning_lists_three_places() -> None:

@@ -105,8 +105,10 @@ def test_inputs_are_padded_to_the_next_bucket() -> None:
         assert float(training.step(**batch)) == float(by_hand.step(**padded(batch)))
     read = training.attach(lambda model, tokens: model(tokens), inputs={"tokens": tg.spec((3, padding()), "i32")})
     assert read(tokens=text(5, 0)["tokens"]).shape == (3, 6, VOCABULARY)
-    with pytest.raises(InputError, match="extent 'length' is 13 in input 'tokens'; it is one of 4, 6, 8, 12"):
+    with pytest.raises(InputError, match="extent 'length' is 13 in input 'tokens'; it is from 1 to 12"):
         training.step(**text(13, 0))
+    with pytest.raises(InputError, match="extent 'length' is 0 in input 'tokens'; it is from 1 to 12"):
+        training.step(**text(0, 0))
     uneven = text(5, 0) | {"mask": text(6, 0)["mask"]}
     with pytest.raises(InputError, match="extent 'length' is 5 in input 'tokens' and 6 in 'mask'"):
         training.step(**uneven)
@@ -194,7 +196,7 @@ def test_extents_of_one_name_are_equal() -> None:
     [
         (
             {"x": (tg.dim("n", at_most=3, buckets=(3,), padding={"z": 1}),)},
-            "'n' has a padding for 'z', which is no input",
+            "'n' has a padding for 'z'; the inputs are x",
         ),
         (
             {"x": tg.spec((tg.dim("n", at_most=3, buckets=(3,), padding=0.5),), "i32")},
@@ -203,6 +205,10 @@ def test_extents_of_one_name_are_equal() -> None:
         (
             {"x": tg.spec((tg.dim("n", at_most=3, buckets=(3,), padding=-1),), "u32")},
             "'x' is padded by -1, which is no u32",
+        ),
+        (
+            {"x": tg.spec((tg.dim("n", at_most=3, buckets=(3,), padding=10**30),), "i32")},
+            "padded by 10+, which is no i32",
         ),
         (
             {"x": [tg.dim(name, at_most=3, buckets=(3,), padding=value) for name, value in (("n", 0), ("m", 1))]},

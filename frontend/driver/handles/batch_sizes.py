@@ -52,7 +52,7 @@ class StepPrograms:
         self._dims = Dims(self._inputs)
 
     def of(self, inputs: dict[str, Any], what: str) -> tuple[StepProgram, dict[str, Any]]:
-        """Returns the step's program for the batch size of inputs, which is compiled when it first occurs.
+        """Returns the step's program for the size of inputs, compiled when it first occurs, and the inputs for it.
 
         Args:
             inputs: The inputs of a call.

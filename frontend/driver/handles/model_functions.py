@@ -13,6 +13,7 @@ from tensorgrad.driver.handles.compiled import Specialization
 from tensorgrad.driver.precision import while_tracing
 from tensorgrad.driver.stepping.distribution import Distribution, passes_of
 from tensorgrad.driver.stepping.model_tracing import Check, checked_loss, chosen_captures, trace_model
+from tensorgrad.driver.stepping.padding_check import warn_of_padding
 from tensorgrad.driver.stepping.step_programs import StepProgram
 from tensorgrad.driver.stepping.step_source import Source
 from tensorgrad.nn.state import Assigning
@@ -64,6 +65,7 @@ class ModelFunctions:
         source, step, phases = self._source, self._step.recipe, Phases()
         with phases.measure("trace"), while_tracing(what, precision):
             traced = trace_model(source.model, function, specs, check, assigning, source.untrained)
+            warn_of_padding(traced.function, specs, 0, traced.function.sym_name.data)
         order_parameters(traced.function, self._step.interface.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
         recipe = Recipe(

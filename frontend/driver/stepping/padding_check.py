@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
-from tensorgrad.checks.padding import origins, padded_input
+from tensorgrad.checks.padding import interpreted, padded_input
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
+from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import PaddingWarning
+from tensorgrad.passes.functions import return_of
 from tensorgrad.tracing.dims import paddings
 from tensorgrad.tracing.dtypes import Spec
 
@@ -18,34 +21,67 @@ MOST_LISTED = 3
 """How many ops a warning names."""
 
 
-def warn_of_padding(function: FuncOp, specs: Mapping[str, Spec], losses: int, name: str, stacklevel: int) -> None:
-    """Warns if a loss depends on padded positions.
+def warn_of_padding(function: FuncOp, specs: Mapping[str, Spec], losses: int, name: str) -> None:
+    """Warns if losses, other numbers that a function returns, or buffers that it sets depend on padded positions.
 
     Args:
         function: A traced function, whose first results are losses.
         specs: Its inputs, some of whose extents may be padded.
         losses: The number of losses.
         name: Its name in the message.
-        stacklevel: As for `warnings.warn`, from the caller of this.
     """
-    padding = {key: paddings(key, spec) for key, spec in specs.items()}
-    inputs = {
-        place: padded_input(specs[slot.name].fixed().shape, specs[slot.name].dtype, padding[slot.name])
-        for place, slot in enumerate(arguments_of(function))
-        if padding.get(slot.name)
-    }
-    if not inputs:
+    padding = {place: paddings(slot.name, specs[slot.name]) for place, slot in _inputs(function, specs)}
+    if not any(padding.values()):
         return
-    through = {op for loss in range(losses) for op in origins(function, inputs, loss)}
+    outcomes, reached, through = _outcomes(function, losses), dict[str, None](), set[Operation]()
+    for real in _splits(specs):
+        inputs = {
+            place: padded_input(spec.shape, spec.dtype, padding[place], real)
+            for place, slot in _inputs(function, specs)
+            for spec in [specs[slot.name].fixed()]
+            if padding[place]
+        }
+        for place, facts in enumerate(interpreted(function, inputs, real)):
+            if place in outcomes and facts.reached.any():
+                reached[outcomes[place]] = None
+                through |= facts.origins
     places = list(dict.fromkeys((op.name, line_of(op.location)) for op in function.walk() if op in through))
-    if not places:
-        return
+    if places:
+        _warn(f"padded positions reach {', '.join(reached)} of {name}()", places)
+
+
+def _inputs(function: FuncOp, specs: Mapping[str, Spec]) -> list[tuple[int, Slot]]:
+    return [(place, slot) for place, slot in enumerate(arguments_of(function)) if slot.name in specs]
+
+
+def _splits(specs: Mapping[str, Spec]) -> list[dict[int, int]]:
+    """Returns two numbers of positions that aren't padded, for each padded extent: one, and about half of them.
+
+    The latter is odd, so that windows of two lie over the end too.
+    """
+    extents = {spec.shape[axis] for name, spec in specs.items() for axis in paddings(name, spec)}
+    return [dict.fromkeys(map(int, extents), 1), {int(extent): extent // 2 | 1 for extent in extents}]
+
+
+def _outcomes(function: FuncOp, losses: int) -> dict[int, str]:
+    """Returns single numbers among a function's results, and buffers that it sets, in words, by their place."""
+    outcomes: dict[int, str] = {}
+    for place, (value, slot) in enumerate(zip(return_of(function).operands, results_of(function), strict=True)):
+        if slot.role == Role.UPDATE:
+            outcomes[place] = f"the buffer {slot.name!r}"
+        elif not type_of(value).get_shape():
+            outcomes[place] = "the loss" if place < losses else f"the result {slot.name!r}"
+    return outcomes
+
+
+def _warn(what: str, places: Sequence[tuple[str, str]]) -> None:
+    """Warns with the ops through which something happens, at the line of the first."""
     (first, line), *others = places
     listed = "".join(f", {kind} at {other}" for kind, other in others[: MOST_LISTED - 1])
     more = f" and {len(places) - MOST_LISTED} more" if len(places) > MOST_LISTED else ""
-    warnings.warn(
-        f"{line}: padded positions reach the loss of {name}() through {first}{listed}{more}: they have no effect where "
-        "a mask multiplies them by 0, or selects something else",
-        PaddingWarning,
-        stacklevel=stacklevel + 1,
+    message = (
+        f"{line}: {what} through {first}{listed}{more}: they have no effect where a mask multiplies them by 0, or "
+        "selects something else, and a mean divides by what the mask sums to"
     )
+    file, _, number = line.rpartition(":")
+    warnings.warn_explicit(message, PaddingWarning, file, int(number))
