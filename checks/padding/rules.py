@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation
 
 from tensorgrad.checks.padding.facts import Array, ElementFacts, Flags, compact, shape_of, unknown
+from tensorgrad.checks.tolerance import is_float
 from tensorgrad.dialects.tg.base import Moves, TensorOp, int_list, int_value, integer, numpy_dtype, size_of, tensor
 from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
 from tensorgrad.dialects.tg.convolution import ConvOp
@@ -176,7 +177,7 @@ def _absorbs(op: TensorOp, place: int, operand: ElementFacts) -> Flags:
         return operand.are(True) if operand.value.dtype == bool else np.zeros_like(operand.known)
     places = _ABSORBING.get(type(op), ())
     flags = operand.are(*places[place]) if place < len(places) else np.zeros_like(operand.known)
-    if isinstance(op, AddOp | SubOp) and operand.value.dtype.kind not in "biu":
+    if isinstance(op, AddOp | SubOp) and is_float(operand.value):
         value = -operand.value if isinstance(op, SubOp) and place else operand.value
         flags = flags | (operand.known & operand.padded & (value <= MASKED))
     return flags
@@ -210,8 +211,8 @@ def _is_negative(value: Array) -> Flags:
 _NEUTRAL: Mapping[type[Operation], Callable[[Array], Flags]] = {
     SumOp: lambda value: value == 0,
     ProdOp: lambda value: value == 1,
-    MaxOp: lambda value: value <= (MASKED if value.dtype.kind not in "biu" else np.iinfo(value.dtype).min),
-    MinOp: lambda value: value >= (-MASKED if value.dtype.kind not in "biu" else np.iinfo(value.dtype).max),
+    MaxOp: lambda value: value <= (MASKED if is_float(value) else np.iinfo(value.dtype).min),
+    MinOp: lambda value: value >= (-MASKED if is_float(value) else np.iinfo(value.dtype).max),
 }
 """Whether a value has no effect on a reduction."""
 
