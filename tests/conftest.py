@@ -14,7 +14,7 @@ import draws
 import preloaded
 import pytest
 from hypothesis import settings
-from rings import leaves_out_nightly, mark_turns, without_nightly
+from rings import leaves_out_nightly, mark_turns, parts_of, without_nightly
 
 if TYPE_CHECKING:
     from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Marks what is nightly before tests are chosen by marker; afterwards keeps every `PARTS`-th one of a slice."""
+    """Marks what is nightly before tests are chosen by marker; afterwards keeps those of a slice."""
     mark_turns(items)
     yield
     text = config.getoption("--slice")
@@ -77,11 +77,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part, _, parts = text.partition("/")
     if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise pytest.UsageError(f"--slice {text}: expected a part of several, such as 2/4")
-    selected = items[int(part) - 1 :: int(parts)]
-    config.hook.pytest_deselected(
-        items=[item for number, item in enumerate(items) if number % int(parts) != int(part) - 1]
-    )
-    items[:] = selected
+    numbered = list(zip(items, parts_of([item.nodeid for item in items], int(parts)), strict=True))
+    config.hook.pytest_deselected(items=[item for item, number in numbered if number != int(part)])
+    items[:] = [item for item, number in numbered if number == int(part)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -6,6 +6,7 @@ each case for some properties and each property for some cases of every op, in t
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -24,6 +25,24 @@ def mark_turns(items: Iterable[pytest.Item]) -> None:
             if seen[test] % each != turn:
                 item.add_marker(pytest.mark.nightly)
             seen[test] += 1
+
+
+def parts_of(tests: Iterable[str], parts: int) -> list[int]:
+    """Returns the part, from 1 on, that each test is in, for `--slice`.
+
+    Cases of a test take turns from a part on that its name determines, so no other test moves them.
+
+    Args:
+        tests: The names of tests, with those of their cases.
+        parts: How many parts there are.
+    """
+    turns: dict[str, int] = {}
+    numbers: list[int] = []
+    for test in tests:
+        name = test.partition("[")[0]
+        turns[name] = turns.get(name, zlib.crc32(name.encode())) + 1
+        numbers.append(turns[name] % parts + 1)
+    return numbers
 
 
 def leaves_out_nightly(expression: str) -> bool:

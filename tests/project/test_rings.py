@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rings import leaves_out_nightly, without_nightly
+from rings import leaves_out_nightly, parts_of, without_nightly
 
 CASES = [1, pytest.param(2, marks=pytest.mark.nightly), pytest.param(3, marks=pytest.mark.web)]
 
@@ -37,3 +37,11 @@ def test_ids_stay_beside_their_cases() -> None:
         pytest.mark.in_turns(2).mark,
     ):
         assert without_nightly(mark) is mark
+
+
+def test_a_new_test_moves_no_other_to_another_slice() -> None:
+    tests = ["a.py::one", *(f"a.py::cases[{number}]" for number in range(6)), "b.py::two"]
+    numbers = dict(zip(tests, parts_of(tests, 3), strict=True))
+    more = [tests[0], "a.py::new", *tests[1:4], "b.py::new[0]", *tests[4:]]
+    assert {test: number for test, number in zip(more, parts_of(more, 3), strict=True) if test in numbers} == numbers
+    assert sorted(numbers[f"a.py::cases[{number}]"] for number in range(6)) == [1, 1, 2, 2, 3, 3]
