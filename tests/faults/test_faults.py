@@ -20,9 +20,6 @@ CASES = [
 ]
 """Without those that have no points: numpy keeps nothing on disk."""
 
-MOST_POINTS = 500
-"""Only the arrays of a compilation are more, some 2,600: `sweeps.py` strikes them all, in half an hour."""
-
 QUICK = [case for case in CASES if case[1] != "compile" or case == NO_MEMORY]
 """With one compilation, the quickest."""
 
@@ -37,7 +34,7 @@ def test_some_faults(device: str, name: str, kind: str, tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize(("device", "name", "kind"), CASES)
 def test_all_faults(device: str, name: str, kind: str, tmp_path: Path) -> None:
-    assert sweep(device, name, KINDS[kind], tmp_path, MOST_POINTS) > 0
+    assert sweep(device, name, KINDS[kind], tmp_path, OPERATIONS[name].most) > 0
 
 
 KILLS = ("SIGKILL at a file", "SIGTERM at a file", "SIGKILL at a run", "killed within a write")

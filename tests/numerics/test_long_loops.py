@@ -11,6 +11,7 @@ import pytest
 from draws import generator
 from scheduled import GPU, SOFTWARE, on_device
 from xdsl.context import Context
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
@@ -184,7 +185,10 @@ def test_sharing_loops_changes_no_bit(
 
     monkeypatch.setattr(pipelines, "device_passes", forced)
     _, together, _ = on_device(device, function, inputs, target)
-    assert any(ITERATIONS in op.attributes for op in shared[0].walk())
+    # On a GPU a row has an invocation for each element: a sort's kernels, among others, have no loop left to share.
+    has_loops = any(isinstance(op, scf.ForOp) for op in shared[0].walk())
+    assert any(ITERATIONS in op.attributes for op in shared[0].walk()) == has_loops
+    assert has_loops or target.name != SOFTWARE.name
     for result, shared_result in zip(alone, together, strict=True):
         np.testing.assert_array_equal(result, shared_result)
 
