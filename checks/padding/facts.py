@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 
-from tensorgrad.dialects.tg.base import Tensor, numpy_dtype
+from tensorgrad.dialects.tg.base import numpy_dtype
+from tensorgrad.dialects.tg.build import shape_of
 
 Array: TypeAlias = NDArray[Any]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -47,7 +48,7 @@ class ElementFacts:
         origins: frozenset[Operation] = frozenset(),
         sums: frozenset[tuple[Operation, int]] = frozenset(),
     ) -> ElementFacts:
-        """Returns elements of what `arrays` lists."""
+        """Returns facts of what `arrays` lists."""
         *flags, value = map(compact, arrays)
         padded, reached, known, unequal = (flag.astype(bool) for flag in flags)
         return cls(padded, reached, known, unequal, value, origins, sums)
@@ -72,7 +73,7 @@ class ElementFacts:
         return self.known & np.isin(self.value, numbers)
 
     def map(self, change: Callable[[Array], Array]) -> ElementFacts:
-        """Returns the elements after a change of their arrangement."""
+        """Returns the facts after a change of the elements' arrangement."""
         return ElementFacts.of(map(change, self.arrays), self.origins, self.sums)
 
     def spread(self, value: SSAValue) -> list[Array]:
@@ -89,20 +90,11 @@ def compact(array: Array) -> Array:
     return array
 
 
-def nothing_known(rank: int, dtype: np.dtype[Any]) -> ElementFacts:
-    """Returns elements that depend on data, and not on padding."""
-    false = np.zeros((1,) * rank, bool)
-    return ElementFacts(false, false, false, false, np.ones((1,) * rank, dtype))
-
-
 def unknown(value: SSAValue) -> ElementFacts:
     """Returns what is known of a value that depends on data, and not on padding."""
-    return nothing_known(len(shape_of(value)), numpy_dtype(value.type))
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """Returns the shape of a tensor."""
-    return cast(Tensor, value.type).get_shape()
+    ones = (1,) * len(shape_of(value))
+    false = np.zeros(ones, bool)
+    return ElementFacts(false, false, false, false, np.ones(ones, numpy_dtype(value.type)))
 
 
 def padded_input(

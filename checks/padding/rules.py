@@ -15,9 +15,10 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, Operation
 
-from tensorgrad.checks.padding.facts import Array, ElementFacts, Flags, compact, shape_of, unknown
+from tensorgrad.checks.padding.facts import Array, ElementFacts, Flags, compact, unknown
 from tensorgrad.checks.tolerance import is_float
 from tensorgrad.dialects.tg.base import Moves, TensorOp, int_list, int_value, integer, numpy_dtype, size_of, tensor
+from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
 from tensorgrad.dialects.tg.convolution import ConvOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import (
@@ -297,7 +298,7 @@ def _term_counter(op: TensorOp, x: ElementFacts, y: ElementFacts) -> Counter:
 def _convolved_counter(op: ConvOp, x: ElementFacts, y: ElementFacts) -> Counter:
     """Convolves flags; one image, channel and filter stand for all if all are alike."""
     shapes, properties = [shape_of(operand) for operand in op.operands], dict(op.properties)
-    if all(array.shape[:2] == (1, 1) for facts in (x, y) for array in facts.arrays[:3]):
+    if all(array.shape[:2] == (1, 1) for facts in (x, y) for array in facts.arrays):
         shapes, properties["groups"] = [(1, 1, *shape[2:]) for shape in shapes], integer(1)
     kinds = [tensor(shape, f32) for shape in shapes]
     small = ConvOp.create(
@@ -359,11 +360,13 @@ def _taken(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
         positions = np.broadcast_to(indices.value, shape_of(op.operands[1]))
         return ElementFacts.of(op.evaluate(array, positions) for array in x.spread(op.operands[0]))
     axis = int_value(op.properties, "axis")
-    read = x.reached.any(axis, keepdims=True)
+    # Of the slices along the axis, those at positions that aren't padded are read, if there are any.
+    padded, reached = x.padded.all(axis, keepdims=True), x.reached.any(axis, keepdims=True)
     if isinstance(op, TakeOp):
-        read = np.expand_dims(np.take(read, 0, axis), [*range(axis, axis + indices.value.ndim)])
+        places = [*range(axis, axis + indices.value.ndim)]
+        padded, reached = (np.expand_dims(np.take(flags, 0, axis), places) for flags in (padded, reached))
     indices = _among_slices(indices, op, len(op.shape))
-    return replace(unknown(op.results[0]), padded=indices.padded, reached=read | indices.reached)
+    return replace(unknown(op.results[0]), padded=padded | indices.padded, reached=reached | indices.reached)
 
 
 def _among_slices(indices: ElementFacts, op: TensorOp, rank: int) -> ElementFacts:

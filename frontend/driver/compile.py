@@ -255,7 +255,7 @@ def _traced(
     _warn_of_unused(traced.function, losses, function_name(loss))
     warn_of_pairs(traced.function, function_name(loss), stacklevel=4)
     with phases.measure("trace"):
-        warn_of_padding(traced.function, specs, len(losses), function_name(loss))
+        warn_of_padding(traced.function, specs, function_name(loss))
     source = Source(
         declared,
         loss,

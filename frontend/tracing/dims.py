@@ -96,53 +96,34 @@ class Dims:
         """The number of combinations of extents; 0 if they aren't listed as buckets."""
         return math.prod(len(extent.buckets) for extent in self._named.values())
 
-    def padded(self, inputs: Mapping[str, Any], what: str) -> dict[str, Any]:
-        """Returns the inputs of a call, padded to the next buckets.
+    def fitted(self, inputs: dict[str, Any], what: str) -> tuple[dict[str, Any], Mapping[str, Spec]]:
+        """Returns the inputs of a call, padded to the next buckets, and their specifications.
+
+        If inputs differ from the declared ones in anything but these extents, they are returned as they are, with the
+        declared specifications: their program reports it.
 
         Args:
             inputs: The inputs.
             what: The function's name in error messages.
 
         Raises:
-            InputError: As for `sized`.
-        """
-        result = dict(inputs)
-        if not any(extent.padding for extent in self._named.values()):
-            return result
-        shapes = {name: shape_of(name, value) for name, value in inputs.items()}
-        sizes = self._sizes(shapes, what)
-        self._check_bounds(sizes, what)
-        for name, spec in self._declared.items() if sizes else ():
-            padding = paddings(name, spec)
-            targets = [
-                extent.bucket(size) if axis in padding and isinstance(extent, Dim) else size
-                for axis, (extent, size) in enumerate(zip(spec.shape, shapes[name], strict=True))
-            ]
-            if targets != [*shapes[name]]:
-                beyond = [(0, target - size) for target, size in zip(targets, shapes[name], strict=True)]
-                (value,) = {*padding.values()}
-                result[name] = np.pad(to_numpy(inputs[name], f"input {name!r}"), beyond, constant_values=value)
-        return result
-
-    def sized(self, shapes: Mapping[str, tuple[int, ...]], what: str) -> Mapping[str, Spec]:
-        """Returns the specifications of the inputs of a call.
-
-        If inputs differ from the declared ones in anything else, the declared specifications are returned: their
-        program reports it.
-
-        Args:
-            shapes: The shapes of the inputs.
-            what: The function's name in error messages.
-
-        Raises:
             InputError: Inputs with one extent have different ones, or one is out of its bounds.
         """
-        declared = self._declared
-        if shapes.keys() == declared.keys() and all(shapes[name] == spec.shape for name, spec in declared.items()):
-            return declared
+        shapes = {name: shape_of(name, value) for name, value in inputs.items()}
         sizes = self._sizes(shapes, what)
+        if not sizes:
+            return inputs, self._declared
         self._check_bounds(sizes, what)
-        return {name: Spec(shapes[name], spec.dtype) for name, spec in declared.items()} if sizes else declared
+        targets = {key: self._named[key].target(size) for key, (_, size) in sizes.items()}
+        fitted, specs = dict(inputs), dict[str, Spec]()
+        for name, spec in self._declared.items():
+            shape = tuple(targets[extent.name] if isinstance(extent, Dim) else extent for extent in spec.shape)
+            specs[name] = Spec(shape, spec.dtype)
+            if shape != shapes[name]:
+                beyond = [(0, target - size) for target, size in zip(shape, shapes[name], strict=True)]
+                (value,) = {*paddings(name, spec).values()}
+                fitted[name] = np.pad(to_numpy(inputs[name], f"input {name!r}"), beyond, constant_values=value)
+        return fitted, self._declared if specs == self._declared else specs
 
     def _check_bounds(self, sizes: Mapping[str, tuple[str, int]], what: str) -> None:
         """Checks that extents are among those that were declared, or can be padded up to one of them."""
@@ -156,21 +137,21 @@ class Dims:
     def _sizes(self, shapes: Mapping[str, tuple[int, ...]], what: str) -> Mapping[str, tuple[str, int]]:
         """Returns an input and its size for each extent; nothing if shapes differ from the declared ones otherwise."""
         declared = self._declared
+        if shapes.keys() != declared.keys():
+            return {}
         sizes: dict[str, tuple[str, int]] = {}
-        if shapes.keys() != declared.keys() or any(
-            len(shapes[name]) != len(spec.shape) for name, spec in declared.items()
-        ):
-            return sizes
-        fixed = True
         for name, spec in declared.items():
+            if len(shapes[name]) != len(spec.shape):
+                return {}
             for extent, size in zip(spec.shape, shapes[name], strict=True):
                 if isinstance(extent, Dim):
                     first, other = sizes.setdefault(extent.name, (name, size))
                     if other != size:
                         where = f"{user_line()}: {what}: extent {extent.name!r}"
                         raise InputError(f"{where} is {other} in input {first!r} and {size} in {name!r}")
-                fixed = fixed and (isinstance(extent, Dim) or size == extent)
-        return sizes if fixed else {}
+                elif size != extent:
+                    return {}
+        return sizes
 
 
 def check_paddings(declared: Mapping[str, Spec], in_group: bool) -> None:

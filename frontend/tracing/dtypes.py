@@ -129,9 +129,9 @@ class Dim(int):
         """All that was declared of it."""
         return self.name, int(self), self.buckets, self.padding
 
-    def bucket(self, size: int) -> int:
-        """Returns the least bucket that holds a number of positions, or that number if none does."""
-        return min((bucket for bucket in self.buckets if size <= bucket), default=size)
+    def target(self, size: int) -> int:
+        """Returns the extent that a number of positions is padded to: the least bucket that holds them."""
+        return min(bucket for bucket in self.buckets if size <= bucket) if self.padding else size
 
     def padding_of(self, name: str) -> float | None:
         """Returns what an input is padded by; `None` if it isn't."""

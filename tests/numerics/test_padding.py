@@ -9,23 +9,33 @@ import pytest
 from case import Case
 from cases import CASES, by_turns
 from harness import NumpyArray, reference, traced
+from xdsl.ir import BlockArgument
 
 from tensorgrad.checks.padding import ElementFacts, interpreted, padded_input
 from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.tg.base import int_value
 from tensorgrad.dialects.tg.index import TakeAlongAxisOp, TakeOp
 
 
 def padded_axes(case: Case) -> dict[int, int]:
-    """Returns an axis of each input that can be padded: the last one of several elements.
-
-    Of reads, only the indices are, as those of positions that aren't padded are assumed.
-    """
+    """Returns an axis of each input that can be padded: the last one of several elements."""
     axes: dict[int, int] = {}
     for place, x in enumerate(case.inputs):
-        long = [axis for axis, extent in enumerate(x.shape) if extent > 1]
-        if long and x.size and (place or case.op not in (TakeOp, TakeAlongAxisOp)):
+        read = read_axes(case) if not place and case.op in (TakeOp, TakeAlongAxisOp) else []
+        long = [axis for axis, extent in enumerate(x.shape) if extent > 1 and axis not in read]
+        if long and x.size:
             axes[place] = long[-1]
     return axes
+
+
+def read_axes(case: Case) -> list[int]:
+    """Returns axes of the first input that a case reads along, where positions that aren't padded are assumed.
+
+    If it is rearranged first, these may be all.
+    """
+    read = next(op for op in traced(case.function, case.inputs).walk() if isinstance(op, TakeOp | TakeAlongAxisOp))
+    is_whole = isinstance(read.operand, BlockArgument)
+    return [int_value(read.properties, "axis")] if is_whole else list(range(case.inputs[0].ndim))
 
 
 def real_of(extent: int) -> dict[int, int]:

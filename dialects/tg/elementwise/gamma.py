@@ -377,7 +377,7 @@ SYMBOLS: Elements[Any] = Elements(
     log=lambda x: x.apply("log"),
     select=lambda condition, on_true, on_false: condition.apply("select", on_true, on_false),
 )
-"""Of each `Symbol`."""
+"""What formulas of a `Symbol` compute with beside operators: they append, too."""
 
 
 @irdl_op_definition

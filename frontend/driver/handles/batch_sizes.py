@@ -70,8 +70,7 @@ class StepPrograms:
         inputs = flat_inputs(inputs)
         if self._source.distribution is not None:
             return self.declared, inputs
-        inputs = self._dims.padded(inputs, what)
-        specs = self._specs(inputs, what)
+        inputs, specs = self._fitted(inputs, what)
         if specs is self._inputs:
             return self.declared, inputs
         shapes = tuple(spec.shape for spec in specs.values())
@@ -82,11 +81,9 @@ class StepPrograms:
         self._resized.move_to_end(shapes)
         return self._resized[shapes], inputs
 
-    def _specs(self, inputs: Mapping[str, Any], what: str) -> Mapping[str, Spec]:
-        """Returns the specifications of the inputs of a call."""
-        if not self._dims:
-            return resized(self._inputs, inputs, what)
-        return self._dims.sized({name: shape_of(name, value) for name, value in inputs.items()}, what)
+    def _fitted(self, inputs: dict[str, Any], what: str) -> tuple[dict[str, Any], Mapping[str, Spec]]:
+        """Returns the inputs of a call, padded as their extents say, and their specifications."""
+        return self._dims.fitted(inputs, what) if self._dims else (inputs, resized(self._inputs, inputs, what))
 
     def _drop_oldest(self) -> None:
         """Forgets the least recently used program, whose runs remain counted."""

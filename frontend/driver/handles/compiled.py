@@ -359,8 +359,11 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
         arrays = {name: to_numpy(value, f"input {name!r}") for name, value in nesting.flat.items()}
         if self._declared is None:
             arrays = {name: as_array(value) for name, value in arrays.items()}
-        arrays = self._dims.padded(arrays, self._name)
-        compiled = self._compiled_for(self._specs(arrays), nesting)
+        if self._dims:
+            arrays, specs = self._dims.fitted(arrays, self._name)
+        else:
+            specs = self._specs(arrays)
+        compiled = self._compiled_for(specs, nesting)
         if self._checks:
             check_values(arrays, compiled.ranges)
         elif compiled.ranges is not None:
@@ -423,8 +426,6 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
         """
         if self._declared is None:
             return {name: Spec(array.shape, array.dtype) for name, array in sorted(inputs.items())}
-        if self._dims:
-            return self._dims.sized({name: array.shape for name, array in inputs.items()}, self._name)
         if inputs.keys() != self._declared.keys():
             return self._declared  # its program reports what is wrong
         specs = {name: _resized(declared, inputs[name]) for name, declared in self._declared.items()}

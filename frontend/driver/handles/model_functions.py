@@ -65,7 +65,7 @@ class ModelFunctions:
         source, step, phases = self._source, self._step.recipe, Phases()
         with phases.measure("trace"), while_tracing(what, precision):
             traced = trace_model(source.model, function, specs, check, assigning, source.untrained)
-            warn_of_padding(traced.function, specs, 0, traced.function.sym_name.data)
+            warn_of_padding(traced.function, specs, traced.function.sym_name.data)
         order_parameters(traced.function, self._step.interface.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
         recipe = Recipe(

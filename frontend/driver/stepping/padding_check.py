@@ -8,39 +8,42 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from tensorgrad.checks.padding import interpreted, padded_input
+from tensorgrad.checks.padding import ElementFacts, interpreted, padded_input
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
+from tensorgrad.dialects.signature import Role, arguments_of, results_of
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import PaddingWarning
 from tensorgrad.passes.functions import return_of
 from tensorgrad.tracing.dims import paddings
 from tensorgrad.tracing.dtypes import Spec
 
+LOSS = "loss"
+"""The name of the result that is a loss, if there is one."""
+
 MOST_LISTED = 3
 """How many ops a warning names."""
 
 
-def warn_of_padding(function: FuncOp, specs: Mapping[str, Spec], losses: int, name: str) -> None:
+def warn_of_padding(function: FuncOp, specs: Mapping[str, Spec], name: str) -> None:
     """Warns if losses, other numbers that a function returns, or buffers that it sets depend on padded positions.
 
     Args:
-        function: A traced function, whose first results are losses.
+        function: A traced function.
         specs: Its inputs, some of whose extents may be padded.
-        losses: The number of losses.
         name: Its name in the message.
     """
-    padding = {place: paddings(slot.name, specs[slot.name]) for place, slot in _inputs(function, specs)}
-    if not any(padding.values()):
+    slots = enumerate(arguments_of(function))
+    padded = {
+        place: slot.name for place, slot in slots if slot.role == Role.INPUT and paddings(slot.name, specs[slot.name])
+    }
+    if not padded:
         return
-    outcomes, reached, through = _outcomes(function, losses), dict[str, None](), set[Operation]()
+    outcomes, reached, through = _outcomes(function), dict[str, None](), set[Operation]()
     for real in _splits(specs):
-        inputs = {
-            place: padded_input(spec.shape, spec.dtype, padding[place], real)
-            for place, slot in _inputs(function, specs)
-            for spec in [specs[slot.name].fixed()]
-            if padding[place]
-        }
+        inputs: dict[int, ElementFacts] = {}
+        for place, key in padded.items():
+            spec = specs[key].fixed()
+            inputs[place] = padded_input(spec.shape, spec.dtype, paddings(key, specs[key]), real)
         for place, facts in enumerate(interpreted(function, inputs, real)):
             if place in outcomes and facts.reached.any():
                 reached[outcomes[place]] = None
@@ -48,10 +51,6 @@ def warn_of_padding(function: FuncOp, specs: Mapping[str, Spec], losses: int, na
     places = list(dict.fromkeys((op.name, line_of(op.location)) for op in function.walk() if op in through))
     if places:
         _warn(f"padded positions reach {', '.join(reached)} of {name}()", places)
-
-
-def _inputs(function: FuncOp, specs: Mapping[str, Spec]) -> list[tuple[int, Slot]]:
-    return [(place, slot) for place, slot in enumerate(arguments_of(function)) if slot.name in specs]
 
 
 def _splits(specs: Mapping[str, Spec]) -> list[dict[int, int]]:
@@ -63,14 +62,14 @@ def _splits(specs: Mapping[str, Spec]) -> list[dict[int, int]]:
     return [dict.fromkeys(map(int, extents), 1), {int(extent): extent // 2 | 1 for extent in extents}]
 
 
-def _outcomes(function: FuncOp, losses: int) -> dict[int, str]:
+def _outcomes(function: FuncOp) -> dict[int, str]:
     """Returns single numbers among a function's results, and buffers that it sets, in words, by their place."""
     outcomes: dict[int, str] = {}
     for place, (value, slot) in enumerate(zip(return_of(function).operands, results_of(function), strict=True)):
         if slot.role == Role.UPDATE:
             outcomes[place] = f"the buffer {slot.name!r}"
         elif not type_of(value).get_shape():
-            outcomes[place] = "the loss" if place < losses else f"the result {slot.name!r}"
+            outcomes[place] = "the loss" if slot.name == LOSS else f"the result {slot.name!r}"
     return outcomes
 
 
