@@ -15,7 +15,7 @@ from tensorgrad.checks.proving import solver
 from tensorgrad.checks.proving.accesses import Access, Accesses, Meeting, Uniformity
 from tensorgrad.checks.proving.counting import count
 from tensorgrad.checks.proving.facts import Facts, Renaming
-from tensorgrad.checks.proving.separate import determined
+from tensorgrad.checks.proving.separate import determined, zeros
 from tensorgrad.checks.proving.symbols import Symbols
 from tensorgrad.checks.proving.terms import (
     Condition,
@@ -309,17 +309,20 @@ def _collide(
     one = joint.simplified(_element(subject, first))
     other = joint.simplified(renaming.number(_element(subject, second)))
     difference = joint.simplified(one.minus(other))
-    low, high = joint.bounds(difference)
-    if low > 0 or high < 0 or joint.contradict:
+    digits = zeros(difference, joint)
+    if digits is None or joint.contradict:
         return
     equal = _equal(subject, first, second, joint, one, other, renaming)
-    if equal is not None:
-        equal |= {v for v in numbers if len({*joint.bounds(of_atom(v)), *joint.bounds(renaming.variable(v))}) == 1}
-        if all(variable in equal for variable in numbers):
-            return
-        merged = [zero(of_atom(v).minus(renaming.variable(v))) for v in equal]
-        if joint.plus([*merged, zero(difference)]).contradict:
-            return
+    for variable in numbers:
+        between = of_atom(variable).minus(renaming.variable(variable))
+        ends = {*joint.bounds(of_atom(variable)), *joint.bounds(renaming.variable(variable))}
+        if len(ends) == 1 or any(digit in (between, between.times(-1)) for digit in digits):
+            equal.add(variable)
+    if all(variable in equal for variable in numbers):
+        return
+    merged = [zero(of_atom(v).minus(renaming.variable(v))) for v in equal]
+    if equal and joint.plus([*merged, zero(difference)]).contradict:
+        return
     apart: Condition = False
     for variable in numbers:
         apart = negation(both(negation(apart), zero(of_atom(variable).minus(renaming.variable(variable)))))
@@ -344,10 +347,10 @@ def _equal(
     one: Linear,
     other: Linear,
     renaming: Renaming,
-) -> set[Variable] | None:
-    """Returns the variables that are equal in two instances that touch one element, if the addresses are alike."""
+) -> set[Variable]:
+    """Returns variables that are equal in two instances that touch one element, some if the addresses are alike."""
     if joint.simplified(renaming.number(one)) != other:
-        return None
+        return set()
     alike = [condition for condition in first.conditions if condition in second.conditions]
     facts = subject.facts(first) if first.conditions == second.conditions else Facts((*subject.assumptions, *alike))
     return {atom for atom in determined([one], facts) if isinstance(atom, Variable)}
@@ -426,8 +429,7 @@ def _overlap(subject: Subject, first: Access, second: Access) -> bool:
     joint = _wholly(subject, first).plus(map(renaming.condition, _wholly(subject, second).conditions))
     one = joint.simplified(subject.whole.number(_element(subject, first)))
     other = joint.simplified(renaming.number(subject.whole.number(_element(subject, second))))
-    low, high = joint.bounds(joint.simplified(one.minus(other)))
-    if low > 0 or high < 0 or joint.contradict:
+    if zeros(joint.simplified(one.minus(other)), joint) is None or joint.contradict:
         return False
     return not _exclude(subject, [*joint.conditions, zero(one.minus(other))])
 

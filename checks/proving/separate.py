@@ -13,6 +13,7 @@ from tensorgrad.checks.proving.terms import (
     Quotient,
     Range,
     Remainder,
+    number,
     of_atom,
 )
 
@@ -62,6 +63,26 @@ def _digits(value: Linear, facts: Facts) -> Iterator[Atom]:
             yield from _digits(Linear(low), facts)
             yield from _digits(Linear(high), facts)
             return
+
+
+def zeros(difference: Linear, facts: Facts) -> list[Linear] | None:
+    """Returns the sums that are 0 where a difference is: its digits in mixed radix; `None` if it never is."""
+    low, high = facts.bounds(difference)
+    if low > 0 or high < 0:
+        return None
+    common = math.gcd(*difference.terms.values())
+    if difference.constant % max(common, 1):
+        return None
+    difference = difference.over(common) if common > 1 else difference
+    for radix in sorted({abs(factor) for factor in difference.terms.values()} - {1}):
+        digit = Linear({atom: factor for atom, factor in difference.terms.items() if factor % radix})
+        constant = difference.constant % radix
+        for below in (digit.plus(number(constant)), digit.plus(number(constant - radix))):
+            low, high = facts.bounds(below)
+            if -radix < low and high < radix:
+                parts = zeros(below, facts), zeros(difference.minus(below), facts)
+                return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
+    return [difference]
 
 
 def determined(values: Iterable[Linear], facts: Facts) -> set[Atom]:

@@ -137,10 +137,12 @@ class Symbols:
         return self.fresh(op.name, range_) if result is None else result
 
     def _argument(self, value: BlockArgument, range_: Range) -> Linear:
-        """Returns the counter of a loop, or a number that it carries, of which nothing is known."""
+        """Returns the counter of a loop, or a number that it carries."""
         loop = value.owner.parent_op()
-        if not isinstance(loop, scf.ForOp) or value.index:
+        if not isinstance(loop, scf.ForOp):
             return self.fresh("carried", range_)
+        if value.index:
+            return self._carried(loop, value, range_)
         step = self.value(loop.step).number
         first, last = self.value(loop.lb), self.value(loop.ub)
         if step is None or step < 1:
@@ -151,6 +153,27 @@ class Symbols:
             return first
         turn = self._turns[loop] = Variable(f"turn#{self._count}", (0, trips - 1))
         return first.plus(of_atom(turn), step)
+
+    def _carried(self, loop: scf.ForOp, value: BlockArgument, range_: Range) -> Linear:
+        """Returns a number that a loop carries, if each iteration adds the same to it; otherwise nothing is known."""
+        increment = self._increment(loop, value)
+        if increment is None:
+            return self.fresh("carried", range_)
+        turn, first = self.turn(loop), self.value(loop.iter_args[value.index - 1])
+        return first if turn is None else wrapped(first.plus(of_atom(turn), increment), *range_)
+
+    def _increment(self, loop: scf.ForOp, value: BlockArgument) -> int | None:
+        """Returns the constant that an iteration adds to a number that the loop carries, if it does nothing else."""
+        total, next_value = 0, cast(Operation, loop.body.block.last_op).operands[value.index - 1]
+        while next_value is not value:
+            if not isinstance(next_value.owner, arith.AddiOp):
+                return None
+            next_value, added = next_value.owner.operands
+            constant = self.value(added).number
+            if constant is None:
+                return None
+            total += constant
+        return total
 
     def _yielded(self, op: scf.IfOp, value: SSAValue) -> Linear:
         place = cast(OpResult, value).index
