@@ -8,7 +8,8 @@ The tolerance of a result follows from the program itself: a multiple of the ref
 at least the error of an elementary function.
 
 Properties that values can't show are checked statically: that a memory plan keeps live buffers apart, that the kernels
-of a dispatch are independent, and that shaders have the barriers that they need.
+of a dispatch are independent, and that shaders have the barriers that they need. Kernels as they are emitted can be
+proved at the end: for all data, rather than for samples.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tensorgrad.checks import tolerance
 from tensorgrad.checks.certify import certify_plan, check_dispatches
 from tensorgrad.checks.dispatches import PlannedSteps
 from tensorgrad.checks.kernels import check_kernels
+from tensorgrad.checks.proving.apart import prove_apart
 from tensorgrad.checks.races import check_races
 from tensorgrad.checks.tolerance import is_float
 from tensorgrad.checks.widening import widened_module
@@ -61,6 +63,9 @@ _log = logging.getLogger("tensorgrad")
 
 PROGRAMS = (Level.WGSL, Level.CPU, Level.LLVM)
 """The levels that run on a device."""
+
+PROVABLE = (Level.WGSL, Level.CPU)
+"""The levels whose kernels can be proved."""
 
 STEPS = (1e-5, 1e-6)
 """The steps of central differences: the second is tried if a kink may lie within the first."""
@@ -164,6 +169,7 @@ class NumericsVerifier:
             self._target = _device(level is not Level.WGSL).target
         self._unplanned = _without_plan(module)
         self._planned = module.clone() if level is Level.PLANNED else None
+        self._emitted = module.clone() if level in PROVABLE else None
         self._formulas = _formulas(module)
         self._expected: dict[str, Expected] = {}
         self._add(module, self._results(module))
@@ -183,6 +189,8 @@ class NumericsVerifier:
         self._is_program = level in PROGRAMS
         if level is Level.PLANNED:
             self._planned = module.clone()
+        if level in PROVABLE:
+            self._emitted = module.clone()
         if self._unplanned is not None and level is Level.PLANNED:
             with _blamed_on(pass_):
                 certify_plan(self._unplanned, module, self._function)
@@ -245,6 +253,15 @@ class NumericsVerifier:
         executable = load_program(device, program)
         inputs, scalars = self._given(executable)
         check_kernels(steps, executable, inputs, scalars, described(device))
+
+    def prove_kernels(self) -> None:
+        """Proves what holds of the kernels that the last pass has left, if any, and logs it; see `prove_apart`.
+
+        Raises:
+            NumericsError: A kernel may leave its buffers, or its invocations collide.
+        """
+        if self._emitted is not None:
+            _log.info("proofs of kernels:\n%s", prove_apart(self._emitted))
 
     def _compare(self, pass_: ModulePass, module: ModuleOp, key: str, expected: Expected, actual: NumpyArray) -> None:
         """Compares a result with the expected one; if kernels of a device compute it, names the first that is wrong.

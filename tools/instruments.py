@@ -61,10 +61,10 @@ class Proofs:
     """Proves what holds of kernels as they are emitted, and prints it to standard error.
 
     Attributes:
-        solver: Whether to ask z3 what affine reasoning leaves open, if it is installed.
+        apart: Whether to do so in a process of its own, as this one opens adapters.
     """
 
-    solver: bool
+    apart: bool
 
     def __call__(self, module: ModuleOp, after: ModulePass | None) -> None:
         """Proves what holds of a module's kernels after the last pass that leaves any.
@@ -74,10 +74,15 @@ class Proofs:
         """
         if after is not None and names_of(after)[1] != "convert-to-llvm":
             return
+        if self.apart:
+            from tensorgrad.checks.proving.apart import prove_apart
+
+            print(prove_apart(module), file=sys.stderr)
+            return
         from tensorgrad.checks.proving.kernels import prove_module
         from tensorgrad.checks.proving.report import report
 
-        proofs = prove_module(module, None if self.solver else False)
+        proofs = prove_module(module)
         if proofs:
             print(report(proofs), file=sys.stderr)
         for proof in proofs:

@@ -164,7 +164,7 @@ class TgOpt(xDSLOptMain):
         upstream = self.pipeline.callback
         numerics = _Numerics() if self.args.verify_numerics_each else None
         dumps, timing = self._dumps(), Timing()
-        proofs = Proofs(solver=not self.args.verify_numerics_each) if self.args.prove else None
+        proofs = Proofs(apart=self.args.verify_numerics_each) if self.args.prove else None
         self._timing = timing if self.args.mlir_timing else None
 
         def between(before: ModulePass | None, module: ModuleOp, after: ModulePass | None) -> None:

@@ -56,14 +56,13 @@ class Proved:
         return (verdict for verdict in self.verdicts if verdict.status is Status.REFUTED)
 
 
-def prove_module(module: ModuleOp, use_solver: bool | None = None) -> list[Proved]:
-    """Proves what holds of each kernel of a module, in each of its dispatches.
+def prove_module(module: ModuleOp) -> list[Proved]:
+    """Proves what holds of each kernel of a module, in each of its dispatches, with z3 if it is installed.
 
     Args:
         module: A module of `wgsl` or `cpu` kernels and the functions that dispatch them.
-        use_solver: Whether to ask z3 what affine reasoning leaves open; by default, if it is installed.
     """
-    asks = solver.is_installed() if use_solver is None else use_solver
+    asks = solver.is_installed()
     kernels = {op.sym_name.data: op for op in module.walk() if isinstance(op, wgsl.KernelOp | cpu.KernelOp)}
     results: dict[tuple[object, ...], Proved] = {}
     for dispatch in module.walk():

@@ -19,12 +19,15 @@ from programs import Program, programs
 from rounding import parsed
 from test_programs import differentiated, some
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 import tensorgrad as tg
 from tensorgrad.checks.numerics import NumericsVerifier
-from tensorgrad.dialects import buf, wgsl
+from tensorgrad.dialects import buf, cpu, wgsl
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.driver.compiling.recipe import passes_on_tensors, passes_to_kernels
@@ -250,6 +253,32 @@ def test_a_users_pass_leaves_a_file_that_shows_it_again(tmp_path: Path, monkeypa
     (file,) = tmp_path.glob("wrong-*.mlir")
     assert str(file) in str(caught.value)
     assert file.read_text(encoding="utf-8").startswith(f"// tg-opt {file.name} -p 'wrong' --verify-numerics-each")
+
+
+class ReadsPastTheEnd(ModulePass):
+    """Adds a load behind the end of a kernel's first buffer, of a value that nothing uses."""
+
+    name = "reads-past-the-end"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernel = next(kernel for kernel in op.walk() if isinstance(kernel, cpu.KernelOp | wgsl.KernelOp))
+        block = kernel.body.block
+        buffer = SSAValue.get(block.args[0], type=MemRefType)
+        last, *others = (arith.ConstantOp(IntegerAttr(extent, IndexType())) for extent in buffer.type.get_shape())
+        load = memref.LoadOp.get(buffer, [last, *others])
+        load.location = kernel.location
+        Rewriter.insert_op([last, *others, load], InsertPoint.at_start(block))
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("wgpu", marks=pytest.mark.nightly)])
+def test_kernels_are_proved_as_values_do_not_show_all(device: str) -> None:
+    def edit(passes: list[ModulePass]) -> list[ModulePass]:
+        places = [number for number, pass_ in enumerate(passes) if pass_.name == "expand-math"]
+        return [*passes[: places[0] + 1], ReadsPastTheEnd(), *passes[places[0] + 1 :]] if places else passes
+
+    here = re.escape(__file__)
+    with pytest.raises(NumericsError, match=rf"bounds: memref.load \({here}:\d+\) may be out of bounds"):
+        training(device, verify=True, edit_passes=edit)
 
 
 def test_the_tool_says_which_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

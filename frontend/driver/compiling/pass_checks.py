@@ -63,7 +63,7 @@ class PassChecks:
     def kernels(
         self, module: ModuleOp, passes: Sequence[ModulePass], source: Callable[[], ModuleOp], phases: Phases
     ) -> None:
-        """Compares each kernel of a device with `buf`.
+        """Compares each kernel of a device with `buf`, and proves what holds of it for all data.
 
         Args:
             module: The module after all passes.
@@ -72,12 +72,13 @@ class PassChecks:
             phases: Receives the time.
 
         Raises:
-            NumericsError: A kernel's result differs.
+            NumericsError: A kernel's result differs, or a proof finds a fault.
         """
         if self.verifier is None:
             return
         with phases.measure("verify"):
             try:
                 self.verifier.check_kernels(module)
+                self.verifier.prove_kernels()
             except NumericsError as error:
                 raise with_reproducer(error, passes, start_of(Phase.DEVICE, passes), source) from error
