@@ -32,6 +32,7 @@ def test_some_faults(device: str, name: str, kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("device", "name", "kind"), CASES)
 def test_all_faults(device: str, name: str, kind: str, tmp_path: Path) -> None:
     assert sweep(device, name, KINDS[kind], tmp_path, OPERATIONS[name].most) > 0
