@@ -52,6 +52,12 @@ ELEMENTWISE: dict[str, type[TensorOp]] = {
 }
 """For each elementwise op of StableHLO, the op of `tg` that means the same, on numbers."""
 
+STOP_GRADIENT = "tensorgrad.stop_gradient"
+"""The name of a composite that is the identity, and that derivatives stop at."""
+
+COMPOSITES: dict[str, type[TensorOp]] = {**ELEMENTWISE, STOP_GRADIENT: arithmetic.StopGradientOp}
+"""The composites that are ops: they are not decomposed."""
+
 REDUCTIONS: dict[str, type[ReduceOp]] = {
     "stablehlo.add": SumOp,
     "stablehlo.maximum": MaxOp,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -98,6 +99,47 @@ def test_gradients(name: str) -> None:
 
     places, values = tuple(range(len(floats))), [leaves[place] for place in floats]
     assert_close(tg.grad(ours, argnums=places)(*values), jax.grad(theirs, argnums=places)(*values))
+
+
+def test_derivatives_stop_where_jax_says() -> None:
+    jax, jnp, lax = import_module("jax"), import_module("jax.numpy"), import_module("jax").lax
+
+    def function(x: Any) -> Any:
+        last, rows = lax.scan(lambda carry, row: (carry + lax.stop_gradient(row) * row, carry), jnp.zeros(3), x)
+        chosen = lax.cond(x.sum() > 0, lambda t: t * lax.stop_gradient(t), jnp.sin, x)
+        inner = jax.jit(lambda t: jnp.cos(lax.stop_gradient(t)) * t)(x)
+        return jnp.sum(last) + jnp.sum(rows) + jnp.sum(chosen) + jnp.sum(jax.vmap(lambda row: jnp.exp(row))(inner))
+
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    for sign in (1, -1):
+        assert_close(tg.grad(tg.from_jax(function, x))(sign * x), jax.grad(function)(sign * x))
+
+
+def test_derivatives_of_ones_own_are_refused() -> None:
+    jax, jnp = import_module("jax"), import_module("jax.numpy")
+
+    @jax.custom_vjp
+    def rounded(x: Any) -> Any:
+        return jnp.round(x) + 0 * x
+
+    rounded.defvjp(lambda x: (rounded(x), None), lambda _, slope: (slope,))
+
+    @jax.custom_jvp
+    def tripled(x: Any) -> Any:
+        return 3 * x
+
+    tripled.defjvp(lambda primals, slopes: (tripled(*primals), 7 * slopes[0]))
+
+    def function(x: Any) -> Any:
+        return jnp.sum(jax.lax.map(rounded, jax.nn.relu(x)) * tripled(x))
+
+    x = np.array([0.2, 1.7, -0.6], np.float32)
+    names = rf"rounded at {re.escape(__file__)}:\d+, tripled at {re.escape(__file__)}:\d+; with ignore_rules=True"
+    with pytest.raises(OptionError, match=names):
+        tg.from_jax(function, x)
+    module = tg.from_jax(function, x, ignore_rules=True)
+    assert_close(module(x), function(x))
+    assert_close(tg.grad(module)(x), 3 * jnp.round(jax.nn.relu(x)))
 
 
 def tree_model() -> tuple[Callable[..., Any], Any, np.ndarray, np.ndarray]:

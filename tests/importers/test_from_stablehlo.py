@@ -61,6 +61,14 @@ def test_it_is_vectorized() -> None:
     np.testing.assert_allclose(rows[1], function(W[:3, :3], states[1]), rtol=1e-6)
 
 
+def test_derivatives_stop_where_they_did() -> None:
+    compiled = tg.jit(lambda x: tg.sum(tg.stop_gradient(tg.sin(x)) * x * tg.stop_gradient(x)), device="numpy")
+    compiled(B)
+    text = compiled.module("stablehlo")
+    assert text.count("tensorgrad.stop_gradient") == 2 and text.count("func.func private") == 1
+    np.testing.assert_allclose(tg.grad(tg.from_stablehlo(text))(B), np.sin(B) * B, rtol=1e-6)
+
+
 def test_a_training_step_is_written_and_read(tmp_path: Path) -> None:
     """What a training's step computes as StableHLO is read as a function here."""
     model = tg.nn.Linear(4, 2)

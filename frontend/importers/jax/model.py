@@ -13,6 +13,7 @@ import numpy as np
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import ArgumentError, InputError, OptionError
+from tensorgrad.importers.jax.derivatives import functions_with_rules, with_stops
 from tensorgrad.importers.parts import Part, as_input, declare, leaf_at, value_of
 from tensorgrad.importers.stablehlo.evaluation import applied
 from tensorgrad.importers.stablehlo.reading import read
@@ -57,12 +58,14 @@ class _Exporter:
         function: The function.
         leaves: The example's leaves, as shapes and dtypes of JAX.
         structure: The structure of the example: positional arguments and keywords.
+        ignore_rules: Whether derivatives of the function's authors are left out rather than refused.
     """
 
     jax: Any
     function: Callable[..., Any]
     leaves: Sequence[Any]
     structure: Any
+    ignore_rules: bool
     _exports: dict[Any, _Exported] = field(default_factory=dict[Any, _Exported], repr=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Exporter:
@@ -77,22 +80,34 @@ class _Exporter:
         """Returns the function for leaves of these shapes.
 
         Raises:
-            OptionError: JAX can't trace it for them, or an op of it has no counterpart here.
+            OptionError: JAX can't trace it for them, a function in it has a derivative of its author's, or an op of it
+                has no counterpart here.
         """
         if shapes not in self._exports:
             leaves = [
                 leaf if leaf.shape == shape else self.jax.ShapeDtypeStruct(shape, leaf.dtype)
                 for leaf, shape in zip(self.leaves, shapes, strict=True)
             ]
-            args, kwargs = self.tree.tree_unflatten(self.structure, leaves)
-            export = import_module("jax.export").export
-            try:
-                result = export(self.jax.jit(self.function))(*args, **kwargs)
-            except Exception as error:  # whatever the user's function raises while it is traced
-                raise OptionError(f"{user_line()}: from_jax: JAX can't export the function: {error}") from error
-            function = read(result.mlir_module(), "<jax.export>", "from_jax")
-            self._exports[shapes] = _Exported(function, tuple(result.module_kept_var_idx), result.out_tree)
+            self._exports[shapes] = self._export(leaves)
         return self._exports[shapes]
+
+    def _export(self, leaves: Sequence[Any]) -> _Exported:
+        jax, core = self.jax, import_module("jax.extend.core")
+        args, kwargs = self.tree.tree_unflatten(self.structure, leaves)
+        try:
+            closed, results = jax.make_jaxpr(self.function, return_shape=True)(*args, **kwargs)
+            flat = jax.jit(core.jaxpr_as_fun(with_stops(jax, closed)))
+            result = import_module("jax.export").export(flat)(*leaves)
+        except Exception as error:  # whatever the user's function raises while it is traced
+            raise OptionError(f"{user_line()}: from_jax: JAX can't export the function: {error}") from error
+        rules = functions_with_rules(jax, closed)
+        if rules and not self.ignore_rules:
+            raise OptionError(
+                f"{user_line()}: from_jax: StableHLO has no word for derivatives of one's own, as these functions have "
+                f"them: {', '.join(rules)}; with ignore_rules=True, what they compute is differentiated instead"
+            )
+        function = read(result.mlir_module(), "<jax.export>", "from_jax")
+        return _Exported(function, tuple(result.module_kept_var_idx), self.tree.tree_structure(results))
 
 
 class JaxModule(Part):
@@ -185,12 +200,17 @@ def _struct(jax: Any, leaf: Any) -> Any:
 
 
 def from_jax(
-    function: Callable[..., Any], *example: object, params: int | Sequence[int] = (), **keywords: object
+    function: Callable[..., Any],
+    *example: object,
+    params: int | Sequence[int] = (),
+    ignore_rules: bool = False,
+    **keywords: object,
 ) -> JaxModule:
     """Returns a function of JAX's arrays as a module here, to train, differentiate, run and export on every device.
 
     The function is exported by `jax.export` for the example's shapes, and for others when it is called with them. Its
-    ops become ops here, with the lines of its author; derivatives are ours. Integers of 64 bits become those of 32.
+    ops become ops here, with the lines of its author. Derivatives are ours, and stop where `lax.stop_gradient` says so.
+    Integers of 64 bits become those of 32.
     Loops of a known number of iterations, `lax.scan` and `lax.fori_loop`, become `tg.scan`.
 
     Args:
@@ -199,6 +219,8 @@ def from_jax(
         params: The positions of the arguments whose floats become parameters, with the example's values as their
             initial ones; other leaves of these arguments are constants. They are named by their paths in the tree, as
             `layers.0.weight`, and calls leave these arguments out.
+        ignore_rules: Whether derivatives that authors of functions have written, as `jax.custom_vjp`, are left out
+            rather than refused: derivatives are then those of what these functions compute.
         **keywords: Keyword arguments for it.
 
     Returns:
@@ -207,8 +229,9 @@ def from_jax(
     Raises:
         ImportError: The package `jax` is not installed.
         ArgumentError: `function` is not callable, or there is no argument of a position in `params`.
-        OptionError: JAX can't trace the function, or it uses ops without a counterpart here, such as those of a
-            decomposition or a loop until a condition holds: all are listed, with their author's lines.
+        OptionError: JAX can't trace the function, a function in it has a derivative of its author's, or it uses ops
+            without a counterpart here, such as those of a decomposition or a loop until a condition holds: all are
+            listed, with their author's lines.
 
     Example:
         Train a function of JAX here:
@@ -232,7 +255,7 @@ def from_jax(
             raise ArgumentError(f"{user_line()}: from_jax: there is no argument {position}, of which params speaks")
     jax = _library()
     leaves, structure = jax.tree_util.tree_flatten((example, keywords))
-    exporter = _Exporter(jax, function, [_struct(jax, leaf) for leaf in leaves], structure)
+    exporter = _Exporter(jax, function, [_struct(jax, leaf) for leaf in leaves], structure, ignore_rules)
     module = JaxModule(exporter, example, positions)
     exporter.exported(tuple(leaf.shape for leaf in exporter.leaves))
     return module

@@ -11,7 +11,7 @@ from tensorgrad.dialects.tg.base import TensorOp, is_float, is_integer, is_unsig
 from tensorgrad.dialects.tg.build import element_of, type_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.dialects.tg.random import PARITY, ROTATIONS, ThreefryOp
-from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE
+from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, STOP_GRADIENT
 from tensorgrad.passes.stablehlo.exporting.writer import Rule, Writer
 
 NAMES: dict[type[TensorOp], str] = {kind: name for name, kind in ELEMENTWISE.items()}
@@ -19,10 +19,6 @@ NAMES: dict[type[TensorOp], str] = {kind: name for name, kind in ELEMENTWISE.ite
 
 def _corresponding(writer: Writer, op: TensorOp) -> SSAValue:
     return writer.one(NAMES[type(op)], writer.operands(op), op.type)
-
-
-def _operand(writer: Writer, op: TensorOp) -> SSAValue:
-    return writer[op.operands[0]]
 
 
 def _abs(writer: Writer, op: arithmetic.AbsOp) -> SSAValue:
@@ -163,9 +159,13 @@ def _threefry(writer: Writer, op: ThreefryOp) -> SSAValue:
     return {"first": x, "second": y}.get(word) or writer.binary("xor", x, y)
 
 
+def _stop_gradient(writer: Writer, op: arithmetic.StopGradientOp) -> SSAValue:
+    return writer.named_identity(STOP_GRADIENT, writer[op.operands[0]])
+
+
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys(NAMES, _corresponding),
-    arithmetic.StopGradientOp: _operand,
+    arithmetic.StopGradientOp: _stop_gradient,
     arithmetic.AbsOp: _abs,
     functions.ReluOp: _relu,
     functions.Exp2Op: _exp2,

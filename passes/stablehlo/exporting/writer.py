@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, LocationAttr, UnknownLoc, i1, i64
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    IntegerAttr,
+    LocationAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnknownLoc,
+    i1,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tensorgrad.dialects.locations import line_of
@@ -21,6 +30,7 @@ from tensorgrad.dialects.stablehlo.attributes import (
     ScatterAttr,
 )
 from tensorgrad.dialects.stablehlo.base import int_array
+from tensorgrad.dialects.stablehlo.control import CompositeOp
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, dense, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import element_of, shape_of, type_of
 
@@ -38,6 +48,7 @@ class Writer:
         target: The block to which ops are appended.
         rules: The rule of each class of ops.
         faults: What can't be converted, with its place; shared by the writers of a module.
+        identities: The names of the functions that composites which are identities decompose into, by type; shared too.
         values: The converted values; a region knows those from outside.
         location: The location of the next ops.
     """
@@ -45,12 +56,13 @@ class Writer:
     target: Block
     rules: Mapping[type[Operation], Rule]
     faults: list[str]
+    identities: dict[Tensor, str]
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     location: LocationAttr = field(default_factory=UnknownLoc)
 
     def inside(self, target: Block) -> Writer:
         """Returns a writer that appends to a block inside of a region, which sees all values so far."""
-        return Writer(target, self.rules, self.faults, dict(self.values), self.location)
+        return Writer(target, self.rules, self.faults, self.identities, dict(self.values), self.location)
 
     def __getitem__(self, value: SSAValue) -> SSAValue:
         """Returns what a value is in StableHLO."""
@@ -107,6 +119,18 @@ class Writer:
         """Appends an op of one result, by default of the first operand's type."""
         (result,) = self.emit(name, operands, [operands[0].type if kind is None else kind], (), **properties)
         return result
+
+    def named_identity(self, name: str, x: SSAValue) -> SSAValue:
+        """Appends a composite that is `x`, and means more to those who know its name."""
+        function = self.identities.setdefault(type_of(x), f"identity.{len(self.identities)}")
+        op = CompositeOp.create(
+            operands=[x],
+            result_types=[x.type],
+            properties={"name": StringAttr(name), "decomposition": SymbolRefAttr(function)},
+        )
+        op.location = self.location
+        self.target.add_op(op)
+        return op.results[0]
 
     def constant(self, array: NumpyArray) -> SSAValue:
         """Returns a constant."""

@@ -10,10 +10,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.locations import line_in, line_of
 from tensorgrad.dialects.stablehlo.control import CompositeOp
 from tensorgrad.passes.functions import return_of
-from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE
-
-COMPOSITES = frozenset(ELEMENTWISE)
-"""The composites that are ops: they are not decomposed."""
+from tensorgrad.passes.stablehlo.correspondence import COMPOSITES
 
 
 def inline_calls(module: ModuleOp) -> None:

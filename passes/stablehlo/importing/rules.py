@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.stablehlo.control import CompositeOp
-from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE
+from tensorgrad.passes.stablehlo.correspondence import COMPOSITES
 from tensorgrad.passes.stablehlo.importing import contract, control, elementwise, index, reduce, shape, sort
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule
 
@@ -13,7 +13,7 @@ FAMILIES = (elementwise, shape, contract, reduce, index, sort, control)
 
 
 def _composite(reader: Reader, op: CompositeOp) -> SSAValue:
-    return reader.builder.emit(ELEMENTWISE[op.callee.data], reader.operands(op))
+    return reader.builder.emit(COMPOSITES[op.callee.data], reader.operands(op))
 
 
 RULES: dict[str, Rule] = {

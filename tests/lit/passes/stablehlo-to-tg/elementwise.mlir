@@ -26,6 +26,7 @@ func.func @elementwise(%x: tensor<2xf32>, %k: tensor<2xi32>, %u: tensor<2xui32>,
   // CHECK-NEXT: %{{.*}} = tg.and %{{.*}}, %{{.*}} : tensor<2xi1>, tensor<2xi1>
   // CHECK-NEXT: %{{.*}} = tg.select %{{.*}}, %{{.*}}, %{{.*}} : tensor<2xi1>, tensor<2xf32>, tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = tg.erf %{{.*}} : tensor<2xf32>
+  // CHECK-NEXT: %{{.*}} = tg.stop_gradient %{{.*}} : tensor<2xf32>
   // CHECK-NEXT: func.return %{{.*}} : tensor<2xf32>
   %0 = stablehlo.rsqrt %x : tensor<2xf32>
   %1 = stablehlo.divide %k, %k : tensor<2xi32>
@@ -37,7 +38,8 @@ func.func @elementwise(%x: tensor<2xf32>, %k: tensor<2xi32>, %u: tensor<2xui32>,
   %7 = stablehlo.and %6, %3 : tensor<2xi1>
   %8 = stablehlo.select %7, %4, %5 : tensor<2xi1>, tensor<2xf32>
   %9 = stablehlo.composite "chlo.erf" %8 {decomposition = @erf} : (tensor<2xf32>) -> tensor<2xf32>
-  return %9 : tensor<2xf32>
+  %10 = stablehlo.composite "tensorgrad.stop_gradient" %9 {decomposition = @erf} : (tensor<2xf32>) -> tensor<2xf32>
+  return %10 : tensor<2xf32>
 }
 func.func private @erf(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>
