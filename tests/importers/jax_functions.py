@@ -86,7 +86,15 @@ def scatters(x: Any, i: Any, u: Any) -> Any:
 def reductions(x: Any) -> Any:
     cumulative = jnp.cumsum(x, 0), jnp.cumprod(x, 1), lax.cummax(x)
     place = jnp.argmax(x, 1)
-    return *cumulative, jnp.prod(x), jax.nn.logsumexp(x, 1), jnp.take_along_axis(x, place[:, None], 1), jnp.std(x)
+    chosen = jnp.select([x > 0.3, x > 0], [x, 2 * x], -1.0), jnp.argmin(x > 0, 0)
+    return (
+        *cumulative,
+        *chosen,
+        jnp.prod(x),
+        jax.nn.logsumexp(x, 1),
+        jnp.take_along_axis(x, place[:, None], 1),
+        jnp.std(x),
+    )
 
 
 def branches(p: Any, x: Any) -> Any:

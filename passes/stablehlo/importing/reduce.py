@@ -94,14 +94,15 @@ def _extreme_and_place(reader: Reader, op: hlo.ReduceOp) -> Sequence[SSAValue]:
         or not set(names[:-3]) <= {"compare", "or", "and"}
     ):
         raise Unsupported(OWN_FUNCTION)
-    x, places = reader[op.operands[0]], reader[op.operands[1]]
-    b, axis = reader.builder, axes[0]
+    (x, places, *_), b, axis = reader.operands(op), reader.builder, axes[0]
+    element = element_of(x)
+    x = b.cast(x, i32) if element == i1 else x
     extreme = b.reduce(MaxOp if compare.direction == "gt" else MinOp, x, axes)
     at = b.compare("eq", x, b.broadcast_like(extreme, x, axes))
-    if is_float(element_of(x)):
+    if is_float(element):
         at = b.emit(arithmetic.OrOp, [at, b.compare("ne", x, x)])
     beyond = b.full_like(places, shape_of(x)[axis])
-    return extreme, b.reduce(MinOp, b.select(at, places, beyond), axes)
+    return b.cast(extreme, element), b.reduce(MinOp, b.select(at, places, beyond), axes)
 
 
 def _is_iota(value: SSAValue, axis: int) -> bool:

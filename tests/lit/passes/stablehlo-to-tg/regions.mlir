@@ -43,6 +43,27 @@ func.func @reductions(%x: tensor<4x5xf32>, %p: tensor<4x5xi1>, %init: tensor<f32
   }
   return %0, %1, %2, %3#1 : tensor<4xf32>, tensor<4xf32>, tensor<i1>, tensor<4xi32>
 }
+// Booleans are compared as numbers.
+// CHECK-LABEL: func.func @first_true
+// CHECK: %[[NUMBERS:.*]] = tg.cast %p to = i32 : tensor<2x3xi1>
+// CHECK-NEXT: %{{.*}} = tg.max %[[NUMBERS]] axes = [1] : tensor<2x3xi32>
+func.func @first_true(%p: tensor<2x3xi1>) -> tensor<2xi32> {
+  %first = stablehlo.constant dense<0> : tensor<i32>
+  %no = stablehlo.constant dense<false> : tensor<i1>
+  %places = stablehlo.iota dim = 1 : tensor<2x3xi32>
+  %0:2 = stablehlo.reduce(%p init: %no), (%places init: %first) across dimensions = [1] : (tensor<2x3xi1>, tensor<2x3xi32>, tensor<i1>, tensor<i32>) -> (tensor<2xi1>, tensor<2xi32>)
+   reducer(%a: tensor<i1>, %b: tensor<i1>) (%c: tensor<i32>, %d: tensor<i32>)  {
+    %1 = stablehlo.compare GT, %a, %b, UNSIGNED : (tensor<i1>, tensor<i1>) -> tensor<i1>
+    %2 = stablehlo.compare EQ, %a, %b, UNSIGNED : (tensor<i1>, tensor<i1>) -> tensor<i1>
+    %3 = stablehlo.compare LT, %c, %d, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %4 = stablehlo.and %2, %3 : tensor<i1>
+    %5 = stablehlo.or %1, %4 : tensor<i1>
+    %6 = stablehlo.select %1, %a, %b : tensor<i1>, tensor<i1>
+    %7 = stablehlo.select %5, %c, %d : tensor<i1>, tensor<i32>
+    stablehlo.return %6, %7 : tensor<i1>, tensor<i32>
+  }
+  return %0#1 : tensor<2xi32>
+}
 // CHECK-LABEL: func.func @pool
 func.func @pool(%x: tensor<2x8x8x3xf32>) -> tensor<2x4x4x3xf32> {
   // CHECK: %{{.*}} = tg.constant value = dense<0xff800000> : tensor<f32>
