@@ -7,6 +7,7 @@ last place of the largest element. A program that other roundings take elsewhere
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -117,17 +118,34 @@ def judged(subject: Subject, seed: int, device: str) -> Verdict:
             return Verdict("discarded", "not finite")
         closed, others, expected = drawn
         reach = _reach(closed, others, expected, epsilon, generator)
+    run = _exported if device in FILES else _as_text if device in TEXTS else _own
+    return compared(lambda: run(closed, others, expected, device), expected, reach, epsilon)
+
+
+def compared(
+    run: Callable[[], Mapping[str, np.ndarray]],
+    expected: Mapping[str, np.ndarray],
+    reach: Mapping[str, float],
+    epsilon: float,
+) -> Verdict:
+    """Returns what becomes of a program.
+
+    Args:
+        run: Returns what we compute: some of the results, by name.
+        expected: What they should be.
+        reach: How far other roundings move each.
+        epsilon: The machine epsilon of the float dtype of least precision.
+    """
     if max(reach.values(), default=0) > MOST_SENSITIVE:
         return Verdict("discarded", "it amplifies rounding")
     try:
-        run = _exported if device in FILES else _as_text if device in TEXTS else _own
-        own = run(closed, others, expected, device)
+        own = run()
     except (tg.errors.UserError, NoKernelError) as error:
-        return Verdict("refused", str(error).splitlines()[0])
+        return Verdict("refused", " ".join(str(error).splitlines()[:2]))
     except Exception as error:  # whatever it is, it is what the user would see
         return Verdict("failed", f"{type(error).__name__}: {error}")
     bounds = {name: AMPLIFIED * reach[name] + ULPS * epsilon for name in expected}
-    errors = {name: _difference(value, expected[name]) for name, value in own.items()}
+    errors = {name: difference(value, expected[name]) for name, value in own.items()}
     wrong = [f"{name} {errors[name] / bounds[name]:.1f}" for name in own if not errors[name] <= bounds[name]]
     return Verdict("wrong", ", ".join(wrong)) if wrong else Verdict("right")
 
@@ -145,7 +163,7 @@ def _finite(
             expected = _theirs(closed, others)
         if expected and extremes.are_moderate:
             again = _theirs(closed, others)
-            is_settled = all(_difference(again[name], value) <= MOST_SENSITIVE for name, value in expected.items())
+            is_settled = all(difference(again[name], value) <= MOST_SENSITIVE for name, value in expected.items())
             return (closed, others, expected) if is_settled else None
     return None
 
@@ -211,7 +229,7 @@ def _reach(
         with _Roundings(epsilon, generator):
             moved = _theirs(closed, others)
         for name, value in moved.items():
-            reach[name] = max(reach[name], _difference(value, expected[name]))
+            reach[name] = max(reach[name], difference(value, expected[name]))
     return reach
 
 
@@ -316,7 +334,7 @@ def _as_text(
     return dict(zip(keys, map(np.asarray, results), strict=True))
 
 
-def _difference(own: np.ndarray, expected: np.ndarray) -> float:
+def difference(own: np.ndarray, expected: np.ndarray) -> float:
     """Returns the largest difference, relative to the largest element or one; infinity between unlike shapes."""
     if own.shape != expected.shape or np.issubdtype(own.dtype, np.floating) != np.issubdtype(
         expected.dtype, np.floating

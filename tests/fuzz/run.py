@@ -4,6 +4,7 @@ Ends with status 1 if one is wrong or fails, or if few could be compared.
 
     python tests/fuzz/run.py torch --count 1000 --on cpu,wgpu,onnx,onnxruntime,stablehlo,xla
     python tests/fuzz/run.py nnsmith --count 1000 --on numpy,cpu
+    python tests/fuzz/run.py jax --count 1000 --on numpy,cpu,wgpu
 
 Each program is judged on one device or file format, in turns. NNSmith's solver can't share a process with Mesa's
 driver, which has a z3 of its own, so its programs don't run on `wgpu`.
@@ -20,7 +21,12 @@ from pathlib import Path
 
 sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("importers", "helpers")]
 
-from judging import judged
+GENERATORS = {
+    "jax": ("jax_programs", "jax_judging"),
+    "nnsmith": ("nnsmith_programs", "judging"),
+    "torch": ("torch_programs", "judging"),
+}
+"""The modules that write and judge the programs of each kind."""
 
 LEAST_RIGHT = 0.5
 """The fraction of programs that have to be right: a run that compares little says little."""
@@ -28,7 +34,7 @@ LEAST_RIGHT = 0.5
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("generator", choices=("nnsmith", "torch"))
+    parser.add_argument("generator", choices=tuple(GENERATORS))
     parser.add_argument("--first", type=int, default=0, help="the seed of the first program")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--on", default="numpy,cpu", help="devices and file formats, comma-separated")
@@ -36,11 +42,11 @@ def main() -> None:
     places = options.on.split(",")
     if options.generator == "nnsmith" and "wgpu" in places:
         parser.error("programs by nnsmith don't run on wgpu")
-    generator = importlib.import_module(f"{options.generator}_programs")
+    generator, judge = map(importlib.import_module, GENERATORS[options.generator])
     kinds, reasons, start = Counter[str](), Counter[str](), time.monotonic()
     for seed in range(options.first, options.first + options.count):
         subject, place = generator.program(seed), places[seed % len(places)]
-        verdict = judged(subject, seed, place)
+        verdict = judge.judged(subject, seed, place)
         kinds[verdict.kind] += 1
         if verdict.kind in ("discarded", "refused"):
             reasons[f"{verdict.kind}: {verdict.reason}"] += 1

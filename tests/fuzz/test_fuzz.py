@@ -5,15 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
+import drawing
 import pytest
 import torch
 import torch_programs
 from judging import Subject, Verdict, judged
 
 import tensorgrad as tg
+from tensorgrad.dialects.tg.elementwise.functions import CosOp
 from tensorgrad.importers.torch.rules import RULES
+from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE
 
 RUN = Path(__file__).with_name("run.py")
 
@@ -22,8 +26,15 @@ PLACES = ("numpy", "cpu", "wgpu", "onnx", "onnxruntime", "stablehlo")
 COMPARED = 4
 """The seed of a program that can be compared everywhere."""
 
-NIGHTLY, PARTS = 200, 8
-"""The nightly programs of a test, and how many tests there are of each generator."""
+NIGHTLY = {
+    "torch": (200, (*PLACES, "xla")),
+    "nnsmith": (200, ("numpy", "cpu", "onnx")),
+    "jax": (40, ("numpy", "cpu", "wgpu")),
+}
+"""The programs of a nightly test by each generator, and where they are judged."""
+
+PARTS = 8
+"""How many nightly tests there are of each generator."""
 
 
 def written(expression: str) -> Subject:
@@ -61,6 +72,16 @@ def test_a_wrong_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict.kind == "wrong" and verdict.reason.startswith("gradient of values.0")
 
 
+@pytest.mark.nightly
+def test_a_wrong_rule_for_jax_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, judging = map(import_module, ("jax_programs", "jax_judging"))
+    text = f"{programs.LANGUAGE.prelude}\ndef program(x):\n    return jnp.sin(x) * x\n"
+    subject = judging.JaxProgram(drawing.function(text, "<sine>"), [((3, 4), "float32")], text)
+    assert judging.judged(subject, 0, "numpy").kind == "right"
+    monkeypatch.setitem(ELEMENTWISE, "stablehlo.sine", CosOp)
+    assert judging.judged(subject, 0, "numpy").kind == "wrong"
+
+
 @pytest.mark.parametrize(
     ("expression", "reason"),
     [
@@ -82,8 +103,9 @@ def test_what_is_unsupported_is_refused_by_name() -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(("generator", "places"), [("torch", (*PLACES, "xla")), ("nnsmith", ("numpy", "cpu", "onnx"))])
-def test_many_programs_are_right(generator: str, places: tuple[str, ...], part: int) -> None:
-    first = ["--first", str(NIGHTLY * part), "--count", str(NIGHTLY), "--on", ",".join(places)]
+@pytest.mark.parametrize("generator", NIGHTLY)
+def test_many_programs_are_right(generator: str, part: int) -> None:
+    count, places = NIGHTLY[generator]
+    first = ["--first", str(count * part), "--count", str(count), "--on", ",".join(places)]
     process = subprocess.run([sys.executable, RUN, generator, *first], capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stdout

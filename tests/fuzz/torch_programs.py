@@ -1,26 +1,14 @@
-"""Random PyTorch modules as source code: lines drawn from templates, each tried by PyTorch before it is kept.
-
-After torchfuzz, which ships with PyTorch: operands are earlier values, so that views, in-place updates, indices,
-reductions and layers meet in every order. The text of a program is what runs, and runs alone from a file.
-"""
+"""Random PyTorch modules as source code, with in-place updates among the lines; see `drawing`."""
 
 from __future__ import annotations
 
-import linecache
 import random
-from collections.abc import Mapping
 from typing import Any
 
+import drawing
 import torch
 from judging import Subject, sample
 from torch import nn
-from torch_comparison import others_warnings
-
-MOST_ELEMENTS, MOST_LINES, MOST_RANK, MOST_EXTENT = 1024, 12, 4, 6
-"""The limits of each tensor and of each program."""
-
-MOST, TRIES = 1e4, 500
-"""The limit of each element, and how many templates are tried for a program."""
 
 UNARY = """
 abs neg exp sin cos tan tanh erf erfc floor ceil round sign square frac trunc expm1 sinh cosh asinh atan sigmoid relu
@@ -200,11 +188,6 @@ TEMPLATES = [
     "updated({x}.clone(), lambda t: t.masked_fill_({m}, {c}))",
     "updated({x}.clone(), lambda t: t.transpose({d}, {e}).add_({y}))",
 ]
-"""Expressions of earlier values.
-
-`x`, `y`, `z`: floats; `k`: integers; `m`: booleans; `d`, `e`: axes of `x`; `s`, `p`: a shape of as many elements as
-`x` and a permutation of its axes; `n`: 1 to 3; `c`: a float; `flag`: a boolean.
-"""
 
 PRELUDE = """import torch
 import torch.nn.functional as F
@@ -216,51 +199,7 @@ def updated(tensor, update):
 
 """
 
-
-class Fields(Mapping[str, str]):
-    """The fields of a template, each drawn when it is first used."""
-
-    def __init__(self, draw: random.Random, values: Mapping[str, torch.Tensor]):
-        self._draw, self._values = draw, values
-        self._drawn: dict[str, str] = {}
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self._drawn:
-            self._drawn[name] = self._field(name)
-        return self._drawn[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._drawn)
-
-    def __len__(self) -> int:
-        return len(self._drawn)
-
-    def _field(self, name: str) -> str:
-        draw = self._draw
-        if name in "xyz":
-            return self._operand(torch.float32, torch.float64)
-        if name == "k":
-            return self._operand(torch.int32, torch.int64)
-        if name == "m":
-            return self._operand(torch.bool) if draw.random() < 0.5 else f"({self['x']} > {self['c']})"
-        if name in "nc":
-            return str(draw.randint(1, 3)) if name == "n" else str(draw.choice((-0.5, 0.25, 0.5, 1.5, 2.0)))
-        if name == "flag":
-            return str(draw.random() < 0.5)
-        x = self._values[self["x"]]
-        if name in "de":
-            return str(draw.randrange(max(1, x.dim())) - draw.choice((0, x.dim())))
-        if name == "p":
-            return str(draw.sample(range(x.dim()), x.dim()))
-        sizes = [size for size in range(1, MOST_EXTENT + 1) if x.numel() % size == 0]
-        return str((draw.choice(sizes), -1))
-
-    def _operand(self, *dtypes: torch.dtype) -> str:
-        names = [name for name, value in self._values.items() if value.dtype in dtypes]
-        if not names:
-            raise LookupError
-        # Late values are likelier, so that programs are deep.
-        return names[max(self._draw.randrange(len(names)) for _ in range(2))]
+LANGUAGE = drawing.Language(PRELUDE, TEMPLATES)
 
 
 class Source(nn.Module):
@@ -268,10 +207,7 @@ class Source(nn.Module):
 
     def __init__(self, text: str, name: str):
         super().__init__()
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        scope: dict[str, Any] = {}
-        exec(compile(text, name, "exec"), scope)
-        self._program = scope["program"]
+        self._program = drawing.function(text, name)
 
     def forward(self, *inputs: Any) -> Any:
         return self._program(*inputs)
@@ -280,47 +216,9 @@ class Source(nn.Module):
 def program(seed: int) -> Subject:
     """Returns the program of a seed."""
     draw = random.Random(seed)
-    inputs = [(_shape(draw), torch.float32) for _ in range(draw.randint(1, 3))]
-    inputs.append((_shape(draw), draw.choice((torch.int32, torch.int64))))
+    inputs = [(drawing.shape(draw), torch.float32) for _ in range(draw.randint(1, 3))]
+    inputs.append((drawing.shape(draw), draw.choice((torch.int32, torch.int64))))
     generator = torch.Generator().manual_seed(seed)
     values = {f"x{i}": sample(shape, dtype, generator) for i, (shape, dtype) in enumerate(inputs)}
-    lines, used = _lines(draw, values)
-    results = [name for name in values if name not in used and not name.startswith("x")] or ["x0"]
-    body = "".join(f"    {line}\n" for line in [*lines, f"return {', '.join(results)}"])
-    text = f"{PRELUDE}\ndef program({', '.join(f'x{i}' for i in range(len(inputs)))}):\n{body}"
+    text = LANGUAGE.program(draw, values)
     return Subject(Source(text, f"<program {seed}>"), inputs, torch.float32, text)
-
-
-def _lines(draw: random.Random, values: dict[str, torch.Tensor]) -> tuple[list[str], set[str]]:
-    """Returns a program's lines and what they use, and enters what they compute among the values."""
-    lines: list[str] = []
-    used: set[str] = set()
-    scope: dict[str, Any] = {}
-    exec(PRELUDE, scope)
-    for _ in range(TRIES):
-        if len(lines) == MOST_LINES:
-            break
-        fields = Fields(draw, values)
-        try:
-            with others_warnings():
-                expression = draw.choice(TEMPLATES).format_map(fields)
-                value = eval(expression, scope | values)
-        except (LookupError, RuntimeError, ValueError, TypeError):
-            continue  # PyTorch refuses it for these operands, as most templates fit only some shapes and dtypes.
-        if _is_wanted(value):
-            name = f"v{len(lines)}"
-            lines.append(f"{name} = {expression}")
-            used |= {operand for operand in fields.values() if operand in values}
-            values[name] = value
-    return lines, used
-
-
-def _is_wanted(value: torch.Tensor) -> bool:
-    """Returns whether a value is small and moderate enough to go on with."""
-    if not 0 < value.numel() <= MOST_ELEMENTS or value.dim() > MOST_RANK:
-        return False
-    return value.dtype == torch.bool or bool((value.abs() < MOST).all())
-
-
-def _shape(draw: random.Random) -> tuple[int, ...]:
-    return tuple(draw.randint(1, MOST_EXTENT) for _ in range(draw.randint(0, MOST_RANK)))
