@@ -21,6 +21,9 @@ from tensorgrad.dialects.buf import DispatchOp
 Array: TypeAlias = np.ndarray
 WORD = 1 << 32
 
+SUBGROUP = 8
+"""The invocations of a subgroup: those of the software adapter."""
+
 ARITHMETIC: dict[type[Operation], Callable[[Array, Array], Array]] = {
     arith.AddiOp: np.add,
     arith.SubiOp: np.subtract,
@@ -143,6 +146,8 @@ class Faults:
                 return self._place[axis] * self._size[axis] + self._local[axis]
             case wgsl.LocalIndexOp():
                 return self._member
+            case wgsl.SubgroupLaneOp():
+                return self._member % SUBGROUP
             case arith.ConstantOp() if isinstance(op.value, IntegerAttr):
                 number = op.value.value.data
                 return np.full(len(self._lanes), bool(number) if op.result.type == IntegerType(1) else number % WORD)

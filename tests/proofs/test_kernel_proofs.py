@@ -41,6 +41,7 @@ ARCHETYPES: dict[str, tuple[Callable[..., Any], list[np.ndarray], Target]] = {
     "a product": (lambda x, y: x @ y, ones((17, 33), (33, 9)), WEBGPU_DEFAULT),
     "a convolution": (lambda x, w: tg.conv2d(x, w), ones((1, 2, 6, 7), (3, 2, 3, 3)), WEBGPU_DEFAULT),
     "a shared dispatch": (lambda x, y: (tg.exp(x), tg.sum(y, axis=1)), ones((70,), (4, 5)), WEBGPU_DEFAULT),
+    "a product on a software adapter": (lambda x, y: x @ y, ones((17, 33), (33, 9)), Target.named("lavapipe")),
     "native loops": (lambda x, y: tg.sum(tg.tanh(x) * y, axis=1), ones((5, 30), (30,)), CPU),
     "a packed product": (lambda x, y: x @ y, ones((2, 16, 16), (2, 16, 16)), CPU),
 }
