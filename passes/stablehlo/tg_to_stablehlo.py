@@ -39,7 +39,7 @@ class TgToStablehloPass(LevelPass):
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         functions = [function for function in op.ops if isinstance(function, FuncOp)]
         faults: list[str] = []
-        identities: dict[Tensor, str] = {}
+        identities: dict[Tensor, FuncOp] = {}
         converted = [_converted(function, faults, identities) for function in functions]
         if faults:
             listed = "".join(f"\n  {fault}" for fault in dict.fromkeys(faults))
@@ -50,7 +50,7 @@ class TgToStablehloPass(LevelPass):
             op.body.block.insert_op_before(new, old)
             old.detach()
             old.erase()
-        op.body.block.add_ops(_identity(name, kind) for kind, name in identities.items())
+        op.body.block.add_ops(identities.values())
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,7 @@ class StablehloTarget(Target):
         output.write("\n")
 
 
-def _identity(name: str, kind: Tensor) -> FuncOp:
-    block = Block(arg_types=[kind])
-    block.add_op(ReturnOp(*block.args))
-    return FuncOp(name, ([kind], [kind]), Region(block), StringAttr("private"))
-
-
-def _converted(function: FuncOp, faults: list[str], identities: dict[Tensor, str]) -> FuncOp:
+def _converted(function: FuncOp, faults: list[str], identities: dict[Tensor, FuncOp]) -> FuncOp:
     end, source = return_of(function), function.body.block
     block = Block(arg_types=[argument.type for argument in source.args])
     for new, old in zip(block.args, source.args, strict=True):

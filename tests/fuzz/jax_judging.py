@@ -109,7 +109,10 @@ class _Step:
 
     def rounded(self) -> Callable[[float, float, Sequence[np.ndarray]], tuple[dict[str, np.ndarray], bool]]:
         """Returns a function of an amplitude, a phase and inputs: to JAX's results and whether numbers are moderate."""
-        by_jax = lambda *inputs: self._differentiated(jax, self._subject.function, jnp.sum, inputs)  # noqa: E731
+
+        def by_jax(*inputs: Any) -> dict[str, Any]:
+            return self._differentiated(jax, self._subject.function, jnp.sum, inputs)
+
         closed, shapes = jax.make_jaxpr(by_jax, return_shape=True)(*self._specs)
 
         def run(amplitude: Any, phase: Any, inputs: Any) -> Any:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tensorgrad.dialects.locations import line_of
@@ -48,7 +49,7 @@ class Writer:
         target: The block to which ops are appended.
         rules: The rule of each class of ops.
         faults: What can't be converted, with its place; shared by the writers of a module.
-        identities: The names of the functions that composites which are identities decompose into, by type; shared too.
+        identities: The functions that composites which are identities decompose into, by type; shared too.
         values: The converted values; a region knows those from outside.
         location: The location of the next ops.
     """
@@ -56,7 +57,7 @@ class Writer:
     target: Block
     rules: Mapping[type[Operation], Rule]
     faults: list[str]
-    identities: dict[Tensor, str]
+    identities: dict[Tensor, FuncOp]
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     location: LocationAttr = field(default_factory=UnknownLoc)
 
@@ -122,10 +123,13 @@ class Writer:
 
     def named_identity(self, name: str, x: SSAValue) -> SSAValue:
         """Appends a composite that is `x`, and means more to those who know its name."""
-        function = self.identities.setdefault(type_of(x), f"identity.{len(self.identities)}")
+        kind = type_of(x)
+        if kind not in self.identities:
+            self.identities[kind] = _identity(f"identity.{len(self.identities)}", kind, self.location)
+        function = self.identities[kind].sym_name
         op = CompositeOp.create(
             operands=[x],
-            result_types=[x.type],
+            result_types=[kind],
             properties={"name": StringAttr(name), "decomposition": SymbolRefAttr(function)},
         )
         op.location = self.location
@@ -244,3 +248,13 @@ class Writer:
             unique_indices=BoolAttr.from_bool(False),
         )
         return result
+
+
+def _identity(name: str, kind: Tensor, location: LocationAttr) -> FuncOp:
+    """Returns a private function that returns its argument."""
+    block = Block(arg_types=[kind])
+    end = ReturnOp(*block.args)
+    block.add_op(end)
+    function = FuncOp(name, ([kind], [kind]), Region(block), StringAttr("private"))
+    end.location = function.location = location
+    return function
