@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from tensorgrad.checks.proving import solver
 from tensorgrad.checks.proving.accesses import Access, Accesses, Meeting, Uniformity
 from tensorgrad.checks.proving.counting import count
-from tensorgrad.checks.proving.facts import Facts, Renaming
+from tensorgrad.checks.proving.facts import NOTHING, Facts, Renaming
 from tensorgrad.checks.proving.separate import determined, zeros
 from tensorgrad.checks.proving.symbols import Symbols
 from tensorgrad.checks.proving.terms import (
@@ -302,23 +302,22 @@ def _collide(
         return
 
     renaming = subject.renaming(same)
+    one, other = _element(subject, first), renaming.number(_element(subject, second))
+    digits = zeros(one.minus(other), NOTHING)  # enough for most pairs, and quicker than what holds at both
+    if digits is None or _alike(digits, numbers, renaming).issuperset(numbers):
+        return
     facts = subject.facts(first)
     there = [renaming.condition(condition) for condition in subject.facts(second).conditions]
     distinct = [condition for condition in subject.instances.distinct if not same]
     joint = facts.plus([*there, *distinct])
-    one = joint.simplified(_element(subject, first))
-    other = joint.simplified(renaming.number(_element(subject, second)))
+    one, other = joint.simplified(one), joint.simplified(other)
     difference = joint.simplified(one.minus(other))
     digits = zeros(difference, joint)
     if digits is None or joint.contradict:
         return
-    equal = _equal(subject, first, second, joint, one, other, renaming)
-    for variable in numbers:
-        between = of_atom(variable).minus(renaming.variable(variable))
-        ends = {*joint.bounds(of_atom(variable)), *joint.bounds(renaming.variable(variable))}
-        if len(ends) == 1 or any(digit in (between, between.times(-1)) for digit in digits):
-            equal.add(variable)
-    if all(variable in equal for variable in numbers):
+    equal = _equal(subject, first, second, joint, one, other, renaming) | _alike(digits, numbers, renaming)
+    equal |= {v for v in numbers if len({*joint.bounds(of_atom(v)), *joint.bounds(renaming.variable(v))}) == 1}
+    if equal.issuperset(numbers):
         return
     merged = [zero(of_atom(v).minus(renaming.variable(v))) for v in equal]
     if equal and joint.plus([*merged, zero(difference)]).contradict:
@@ -329,6 +328,12 @@ def _collide(
     what = f"{described(first.op)} and {described(second.op)} of two invocations may use one element"
     differ = True if distinct else apart
     result.ask(subject, what, [*joint.conditions, zero(one.minus(other)), differ])
+
+
+def _alike(digits: Sequence[Linear], numbers: Sequence[Variable], renaming: Renaming) -> set[Variable]:
+    """Returns the numbers that are equal in two instances where some sums are 0."""
+    between = {variable: of_atom(variable).minus(renaming.variable(variable)) for variable in numbers}
+    return {v for v, difference in between.items() if difference in digits or difference.times(-1) in digits}
 
 
 def _element(subject: Subject, access: Access) -> Linear:
