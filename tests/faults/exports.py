@@ -10,10 +10,14 @@ import tensorgrad as tg
 
 
 class Export(Written):
-    """Writes other values for each step that the training has done."""
+    """Writes other values for each step that the training has done.
+
+    NumPy allocates up to 4,750 arrays in it, most of them to draw weights: `sweeps.py` strikes them all.
+    """
 
     devices = ("numpy",)
     sample = 4
+    most = 1000
 
     @property
     def step(self) -> int:
@@ -37,13 +41,9 @@ def language_model() -> tg.models.LlamaForCausalLM:
 
 
 class ModelFolder(Export):
-    """Settings, several files of weights, and their index.
-
-    NumPy allocates some 4,750 arrays in it, most of them to draw the weights: `sweeps.py` strikes them all.
-    """
+    """Settings, several files of weights, and their index."""
 
     suffix = ""
-    most = 1000
 
     def write(self, path: Path) -> None:
         tg.models.save_pretrained(language_model().initialized(self.step), path, max_shard_bytes=1000)
