@@ -26,7 +26,7 @@ from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
 from tensorgrad.tracing.tracer import trace
 
-TARGETS = (WEBGPU_DEFAULT, Target.named("lavapipe"), CPU)
+TARGETS = (WEBGPU_DEFAULT, CPU)
 
 
 def lowered(module: ModuleOp, passes: Iterable[ModulePass]) -> ModuleOp:

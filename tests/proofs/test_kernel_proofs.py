@@ -29,6 +29,10 @@ EVERY = 8
 """Which of the cases that take every branch of the compiler are proved on each run: every eighth."""
 
 
+SOFTWARE = Target.named("lavapipe")
+"""A software adapter, which gets kernels of its own."""
+
+
 def ones(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [np.ones(shape, np.float32) for shape in shapes]
 
@@ -41,7 +45,7 @@ ARCHETYPES: dict[str, tuple[Callable[..., Any], list[np.ndarray], Target]] = {
     "a product": (lambda x, y: x @ y, ones((17, 33), (33, 9)), WEBGPU_DEFAULT),
     "a convolution": (lambda x, w: tg.conv2d(x, w), ones((1, 2, 6, 7), (3, 2, 3, 3)), WEBGPU_DEFAULT),
     "a shared dispatch": (lambda x, y: (tg.exp(x), tg.sum(y, axis=1)), ones((70,), (4, 5)), WEBGPU_DEFAULT),
-    "a product on a software adapter": (lambda x, y: x @ y, ones((17, 33), (33, 9)), Target.named("lavapipe")),
+    "a product on a software adapter": (lambda x, y: x @ y, ones((17, 33), (33, 9)), SOFTWARE),
     "native loops": (lambda x, y: tg.sum(tg.tanh(x) * y, axis=1), ones((5, 30), (30,)), CPU),
     "a packed product": (lambda x, y: x @ y, ones((2, 16, 16), (2, 16, 16)), CPU),
 }
@@ -133,7 +137,7 @@ def open_properties(proofs: Iterable[Proved], status: Status) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", (*TARGETS, SOFTWARE), ids=lambda target: target.name)
 def test_a_sample_of_the_op_table_is_not_refuted(target: Target) -> None:
     proofs = [
         proof for case in fitting(covering()[::EVERY], target) for proof in prove_module(kernels_of(case, target))
@@ -145,7 +149,7 @@ def test_a_sample_of_the_op_table_is_not_refuted(target: Target) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", (*TARGETS, SOFTWARE), ids=lambda target: target.name)
 def test_no_kernel_of_the_op_table_is_refuted(target: Target) -> None:
     for case in fitting(CASES, target):
         proofs = prove_module(kernels_of(case, target))
