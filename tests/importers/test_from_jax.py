@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,15 @@ def test_derivatives_of_ones_own_are_refused() -> None:
     module = tg.from_jax(function, x, ignore_rules=True)
     assert_close(module(x), function(x))
     assert_close(tg.grad(module)(x), 3 * jnp.round(jax.nn.relu(x)))
+
+
+def test_packages_whose_names_begin_like_jax_are_others(tmp_path: Path) -> None:
+    jax: Any = import_module("jax")
+    source = "through = jax.custom_vjp(lambda x: x)\nthrough.defvjp(lambda x: (x, None), lambda _, slope: (slope,))\n"
+    scope: dict[str, Any] = {"jax": jax}
+    exec(compile(source, f"{Path(jax.__file__).parent}opt/rules.py", "exec"), scope)
+    with pytest.raises(OptionError, match=r"jaxopt.rules.py:1; with ignore_rules"):
+        tg.from_jax(scope["through"], np.ones(2, np.float32))
 
 
 def tree_model() -> tuple[Callable[..., Any], Any, np.ndarray, np.ndarray]:

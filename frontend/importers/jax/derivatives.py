@@ -50,7 +50,7 @@ def functions_with_rules(jax: Any, closed: Any) -> list[str]:
 
     Rules of JAX's own functions differ from the derivatives of what these compute by rounding.
     """
-    package = str(Path(jax.__file__).parent)
+    package = str(Path(jax.__file__).parent / "_")[:-1]  # with the separator: other packages' names begin alike
     rules = (
         str(equation.params["call_jaxpr"].jaxpr.debug_info.func_src_info)
         for equation in _equations(closed)
