@@ -77,7 +77,8 @@ class Proofs:
         if self.apart:
             from tensorgrad.checks.proving.apart import prove_apart
 
-            print(prove_apart(module), file=sys.stderr)
+            if table := prove_apart(module):
+                print(table, file=sys.stderr)
             return
         from tensorgrad.checks.proving.kernels import prove_module
         from tensorgrad.checks.proving.report import report

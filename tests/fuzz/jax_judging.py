@@ -166,7 +166,7 @@ class _Rounding:
 
     def _computed(self, equation: Any, operands: Sequence[Any]) -> Sequence[Any]:
         inner = equation.params.get("jaxpr")
-        if equation.primitive.name in ("jit", "pjit", "closed_call"):
+        if equation.primitive.name in ("jit", "pjit"):
             return self.evaluated(inner.jaxpr, inner.consts, operands)
         results = equation.primitive.bind(*operands, **equation.primitive.get_bind_params(equation.params))
         is_exact = equation.primitive.name in MOVES.split()

@@ -38,7 +38,7 @@ TEMPLATES = [
     *(f"jnp.{name}({{x}}, axis=({{d}}, {{e}}))" for name in ("sum", "mean", "max", "min", "var", "prod")),
     *(f"jnp.{name}({{x}})" for name in ("sum", "mean", "max", "prod", "std", "argmax")),
     *(f"jnp.{name}({{x}}, axis={{d}})" for name in ("cumsum", "cumprod", "sort", "argsort", "flip", "squeeze")),
-    *(f"lax.{name}({{x}}, {{d}} % {{x}}.ndim)" for name in ("cummax", "cummin", "cumlogsumexp", "cumsum")),
+    *(f"lax.{name}({{x}}, {{d}} % {{x}}.ndim)" for name in ("cummax", "cummin", "cumsum")),
     *(f"lax.{name}({{x}}, {{d}} % {{x}}.ndim, reverse=True)" for name in ("cumsum", "cumprod")),
     *(f"jnp.{name}({{k}}, {{n}} + abs({{k}}) % 3)" for name in INTEGERS.split()),
     "jax.nn.logsumexp({x}, axis={d}, keepdims={flag})",

@@ -31,7 +31,6 @@ from tensorgrad.dialects.stablehlo.attributes import (
     ScatterAttr,
 )
 from tensorgrad.dialects.stablehlo.base import int_array
-from tensorgrad.dialects.stablehlo.control import CompositeOp
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, dense, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import element_of, shape_of, type_of
 
@@ -98,6 +97,7 @@ class Writer:
     def emit(
         self,
         name: str,
+        /,
         operands: Sequence[SSAValue],
         kinds: Sequence[Attribute],
         regions: Sequence[Region] = (),
@@ -115,7 +115,7 @@ class Writer:
         return list(op.results)
 
     def one(
-        self, name: str, operands: Sequence[SSAValue], kind: Attribute | None = None, **properties: Attribute | None
+        self, name: str, /, operands: Sequence[SSAValue], kind: Attribute | None = None, **properties: Attribute | None
     ) -> SSAValue:
         """Appends an op of one result, by default of the first operand's type."""
         (result,) = self.emit(name, operands, [operands[0].type if kind is None else kind], (), **properties)
@@ -126,15 +126,8 @@ class Writer:
         kind = type_of(x)
         if kind not in self.identities:
             self.identities[kind] = _identity(f"identity.{len(self.identities)}", kind, self.location)
-        function = self.identities[kind].sym_name
-        op = CompositeOp.create(
-            operands=[x],
-            result_types=[kind],
-            properties={"name": StringAttr(name), "decomposition": SymbolRefAttr(function)},
-        )
-        op.location = self.location
-        self.target.add_op(op)
-        return op.results[0]
+        function = SymbolRefAttr(self.identities[kind].sym_name)
+        return self.one("stablehlo.composite", [x], name=StringAttr(name), decomposition=function)
 
     def constant(self, array: NumpyArray) -> SSAValue:
         """Returns a constant."""
