@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from judging import DRAWS, GRADIENT, ROUNDINGS, Verdict, compared, difference
+from judging import DRAWS, GRADIENT, ROUNDINGS, Verdict, compared, reach_of
 
 import tensorgrad as tg
 
@@ -67,10 +67,7 @@ def judged(subject: JaxProgram, seed: int, device: Any) -> Verdict:
             break
     else:
         return Verdict("discarded", "not finite")
-    reach = dict.fromkeys(expected, 0.0)
-    for number in range(ROUNDINGS):
-        moved, _ = run(EPSILON, float(number + 1), inputs)
-        reach = {name: max(reach[name], difference(moved[name], expected[name])) for name in expected}
+    reach = reach_of((run(EPSILON, float(number + 1), inputs)[0] for number in range(ROUNDINGS)), expected)
     return compared(lambda: step.own(inputs, device), expected, reach, EPSILON)
 
 

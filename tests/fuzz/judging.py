@@ -7,7 +7,7 @@ last place of the largest element. A program that other roundings take elsewhere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,10 +54,15 @@ TEXTS = ("stablehlo", "xla")
 ROUNDINGS = 3
 """How often a program is run with other roundings."""
 
-EXACT = frozenset(
-    ("floor", "ceil", "round", "trunc", "sign", "sgn", "clone", "zeros", "ones", "full", "zeros_like", "ones_like")
-)
-"""Ops that aren't rounded otherwise: what they give is compared and counted with."""
+CONSTANTS = frozenset(("zeros", "ones", "full", "zeros_like", "ones_like"))
+
+EXTREMES = frozenset(("amax", "amin", "max", "min"))
+
+EXACT = frozenset(("floor", "ceil", "round", "trunc", "sign", "sgn", "clone")) | CONSTANTS | EXTREMES
+"""Ops that aren't rounded otherwise: what they give is compared and counted with, extremes with what they are of."""
+
+EMPTY = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
+"""Ops whose results are still to be written."""
 
 
 @dataclass
@@ -117,7 +122,7 @@ def judged(subject: Subject, seed: int, device: str) -> Verdict:
         if drawn is None:
             return Verdict("discarded", "not finite")
         closed, others, expected = drawn
-        reach = _reach(closed, others, expected, epsilon, generator)
+        reach = reach_of(_rounded_otherwise(closed, others, epsilon, generator), expected)
     run = _exported if device in FILES else _as_text if device in TEXTS else _own
     return compared(lambda: run(closed, others, expected, device), expected, reach, epsilon)
 
@@ -136,7 +141,7 @@ def compared(
         reach: How far other roundings move each.
         epsilon: The machine epsilon of the float dtype of least precision.
     """
-    if max(reach.values(), default=0) > MOST_SENSITIVE:
+    if not all(moved <= MOST_SENSITIVE for moved in reach.values()):
         return Verdict("discarded", "it amplifies rounding")
     try:
         own = run()
@@ -177,11 +182,18 @@ class _Extremes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **(kwargs or {}))
+        if _name(func) in EMPTY:
+            return results
         with _disable_current_modes():
             for value in pytree.tree_leaves(results):
                 if isinstance(value, torch.Tensor) and value.numel() and value.dtype != torch.bool:
                     self.are_moderate &= bool((value.abs() < 2.0**31).all())
         return results
+
+
+def _name(function: Any) -> str:
+    """Returns the name of an op of PyTorch's, without its namespace and overload."""
+    return function._schema.name.partition("::")[2]
 
 
 def sample(
@@ -216,21 +228,19 @@ def _gradient(parameter: nn.Parameter) -> torch.Tensor:
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
 
 
-def _reach(
-    closed: Closed,
-    others: list[torch.Tensor],
-    expected: dict[str, np.ndarray],
-    epsilon: float,
-    generator: torch.Generator,
-) -> dict[str, float]:
-    """Returns how far each result and gradient moves when everything that is computed is rounded otherwise."""
-    reach = dict.fromkeys(expected, 0.0)
+def _rounded_otherwise(
+    closed: Closed, others: list[torch.Tensor], epsilon: float, generator: torch.Generator
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the results and gradients of runs in which everything that is computed is rounded otherwise."""
     for _ in range(ROUNDINGS):
         with _Roundings(epsilon, generator):
-            moved = _theirs(closed, others)
-        for name, value in moved.items():
-            reach[name] = max(reach[name], difference(value, expected[name]))
-    return reach
+            yield _theirs(closed, others)
+
+
+def reach_of(runs: Iterable[Mapping[str, np.ndarray]], expected: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Returns how far each result is from what is expected in the farthest of some runs; NaN if it is NaN in one."""
+    differences = [[difference(run[name], value) for name, value in expected.items()] for run in runs]
+    return dict(zip(expected, np.max(differences, axis=0).tolist(), strict=True))
 
 
 class _Roundings(TorchDispatchMode):
@@ -243,7 +253,7 @@ class _Roundings(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **(kwargs or {}))
         is_new = all(result.alias_info is None for result in func._schema.returns)
-        if not is_new or func._schema.name.partition("::")[2] in EXACT:
+        if not is_new or _name(func) in EXACT | EMPTY:
             return results
         with _disable_current_modes():
             return pytree.tree_map(self._rounded, results)

@@ -9,10 +9,11 @@ from importlib import import_module
 from pathlib import Path
 
 import drawing
+import numpy as np
 import pytest
 import torch
 import torch_programs
-from judging import Subject, Verdict, judged
+from judging import Subject, Verdict, compared, judged, reach_of
 
 import tensorgrad as tg
 from tensorgrad.dialects.tg.elementwise.functions import CosOp
@@ -93,6 +94,26 @@ def test_a_wrong_rule_for_jax_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_can_t_be_compared_is_discarded(expression: str, reason: str) -> None:
     verdict = judged(written(expression), 0, "numpy")
     assert (verdict.kind, verdict.reason) == ("discarded", reason)
+
+
+def test_a_result_that_other_roundings_make_nan_is_discarded() -> None:
+    reach = reach_of([{"x": np.ones(2)}, {"x": np.array([1.0, np.nan])}, {"x": np.ones(2)}], {"x": np.ones(2)})
+    verdict = compared(lambda: {"x": np.ones(2)}, {"x": np.ones(2)}, reach, 1e-7)
+    assert verdict == Verdict("discarded", "it amplifies rounding")
+
+
+@pytest.mark.parametrize("expression", ["x0.amax(-1)", "x0.amin() + x1", "torch.max(x0) * x1"])
+def test_extremes_are_compared(expression: str) -> None:
+    assert judged(written(expression), 0, "numpy") == Verdict("right")
+
+
+def test_memory_that_is_still_to_be_written_is_not_judged() -> None:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)  # new memory is NaN
+    try:
+        assert judged(written("x0.new_empty((3, 4)).copy_(x0) + x1"), 0, "numpy") == Verdict("right")
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def test_what_is_unsupported_is_refused_by_name() -> None:
