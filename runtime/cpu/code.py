@@ -66,8 +66,7 @@ def assembly(text: str) -> str:
         DeviceError: The IR is malformed.
     """
     with _llvm():
-        machine = compiler.machine()
-        return machine.emit_assembly(compiler.optimized(text, machine))
+        return compiler.assembly_of(text)
 
 
 class NativeCode:

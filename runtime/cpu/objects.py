@@ -122,9 +122,10 @@ def _key(text: str) -> str:
 @cache
 def _compiler_digest() -> str:
     """Returns a digest of the compiler, whose options affect the code; works without its source too."""
-    codes = [function.__code__ for function in (compiler.machine, compiler.optimized)]
-    parts = [(code.co_code, code.co_names, repr(code.co_consts)) for code in codes]
-    return hashlib.sha256(repr((compiler.OPTIMIZATION, parts)).encode()).hexdigest()
+    functions = (compiler.machine, compiler.optimized, compiler.generator_of)
+    parts = [(code.co_code, code.co_names, repr(code.co_consts)) for code in (each.__code__ for each in functions)]
+    constants = compiler.OPTIMIZATION, compiler.MASK_AS_NUMBER.pattern, compiler.FOLDED_WRONGLY
+    return hashlib.sha256(repr((constants, parts)).encode()).hexdigest()
 
 
 def cache_folder() -> Path | None:
