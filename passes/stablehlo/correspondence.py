@@ -55,7 +55,7 @@ ELEMENTWISE: dict[str, type[TensorOp]] = {
 STOP_GRADIENT = "tensorgrad.stop_gradient"
 """The name of a composite that is the identity, and that derivatives stop at."""
 
-COMPOSITES: dict[str, type[TensorOp]] = {**ELEMENTWISE, STOP_GRADIENT: arithmetic.StopGradientOp}
+COMPOSITES = frozenset({*ELEMENTWISE, STOP_GRADIENT, "chlo.digamma"})
 """The composites that are ops: they are not decomposed."""
 
 REDUCTIONS: dict[str, type[ReduceOp]] = {

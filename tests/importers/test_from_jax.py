@@ -116,6 +116,29 @@ def test_derivatives_stop_where_jax_says() -> None:
         assert_close(tg.grad(tg.from_jax(function, x))(sign * x), jax.grad(function)(sign * x))
 
 
+SPECIAL = {
+    "erfc": lambda jax: jax.scipy.special.erfc,
+    "erfinv": lambda jax: lambda x: jax.scipy.special.erfinv(x / 1e3),
+    "exact gelu": lambda jax: lambda x: jax.nn.gelu(x, approximate=False),
+    "gamma": lambda jax: lambda x: jax.scipy.special.gamma(jax.numpy.tanh(x) + 2.5),
+    "ndtr": lambda jax: jax.scipy.special.ndtr,
+    "sigmoid": lambda jax: jax.nn.sigmoid,
+    "silu of a loop": lambda jax: lambda x: jax.lax.scan(lambda y, _: (jax.nn.silu(y), None), x, None, 2)[0],
+}
+"""Functions of JAX's that an export writes as polynomials and exponentials."""
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions_keep_their_derivatives(name: str) -> None:
+    jax = import_module("jax")
+    import_module("jax.scipy.special")
+    function = SPECIAL[name](jax)
+    x = np.array([-500, -100, -89, -20, -2, -1, -1e-3, -1e-20, 0, 1e-20, 1e-3, 1, 2, 20, 89, 100, 500], np.float32)
+    module = tg.from_jax(function, x)
+    ours = tg.grad(lambda x: tg.sum(module(x)))(x)
+    np.testing.assert_allclose(ours.numpy(), jax.vmap(jax.grad(function))(x), rtol=2e-5, atol=1e-30)
+
+
 def test_derivatives_of_ones_own_are_refused() -> None:
     jax, jnp = import_module("jax"), import_module("jax.numpy")
 

@@ -1,4 +1,4 @@
-"""What JAX says of derivatives and StableHLO can't: where they stop, and which functions have rules of their own."""
+"""What `jax.export` leaves out: which ops functions are, where derivatives stop, and derivatives of one's own."""
 
 from __future__ import annotations
 
@@ -6,28 +6,43 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tensorgrad.passes.stablehlo.correspondence import STOP_GRADIENT
+from tensorgrad.passes.stablehlo.correspondence import COMPOSITES, STOP_GRADIENT
 
 RULES = ("custom_jvp_call", "custom_vjp_call")
 
 
-def with_stops(jax: Any, closed: Any) -> Any:
-    """Returns a closed jaxpr whose stopped gradients are composites, which its export keeps."""
+NAMES = {"logistic": "stablehlo.logistic", "stop_gradient": STOP_GRADIENT}
+"""The composites of primitives that are named otherwise there; the others are named alike."""
+
+
+def with_composites(jax: Any, closed: Any) -> Any:
+    """Returns a closed jaxpr in which primitives that are ops here are composites, which its export keeps.
+
+    Otherwise it would write polynomials for special functions, and nothing for stopped gradients.
+    """
 
     def marked(equation: Any) -> Any:
         equation = equation.replace(params={name: inside(value) for name, value in equation.params.items()})
-        if equation.primitive.name != "stop_gradient":
-            return equation
-        stop = jax.lax.composite(lambda x: x, name=STOP_GRADIENT)
-        (composite,) = jax.make_jaxpr(stop)(equation.outvars[0].aval).jaxpr.eqns
-        return composite.replace(
-            invars=equation.invars, outvars=equation.outvars, source_info=equation.source_info, ctx=equation.ctx
-        )
+        name = NAMES.get(equation.primitive.name, f"chlo.{equation.primitive.name}")
+        return _composite(jax, name, equation) if name in COMPOSITES else equation
 
     def inside(value: Any) -> Any:
         return _mapped(value, marked)
 
     return inside(closed)
+
+
+def _composite(jax: Any, name: str, equation: Any) -> Any:
+    """Returns an equation as a composite of this name that consists of it."""
+
+    def computed(*operands: Any) -> Any:
+        return equation.primitive.bind(*operands, **equation.primitive.get_bind_params(equation.params))
+
+    operands = (atom.aval for atom in equation.invars)
+    (composite,) = jax.make_jaxpr(jax.lax.composite(computed, name=name))(*operands).jaxpr.eqns
+    return composite.replace(
+        invars=equation.invars, outvars=equation.outvars, source_info=equation.source_info, ctx=equation.ctx
+    )
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:

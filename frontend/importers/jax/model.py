@@ -13,7 +13,7 @@ import numpy as np
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import ArgumentError, InputError, OptionError
-from tensorgrad.importers.jax.derivatives import functions_with_rules, with_stops
+from tensorgrad.importers.jax.derivatives import functions_with_rules, with_composites
 from tensorgrad.importers.parts import Part, as_input, declare, leaf_at, value_of
 from tensorgrad.importers.stablehlo.evaluation import applied
 from tensorgrad.importers.stablehlo.reading import read
@@ -96,7 +96,7 @@ class _Exporter:
         args, kwargs = self.tree.tree_unflatten(self.structure, leaves)
         try:
             closed, results = jax.make_jaxpr(self.function, return_shape=True)(*args, **kwargs)
-            flat = jax.jit(core.jaxpr_as_fun(with_stops(jax, closed)))
+            flat = jax.jit(core.jaxpr_as_fun(with_composites(jax, closed)))
             result = import_module("jax.export").export(flat)(*leaves)
         except Exception as error:  # whatever the user's function raises while it is traced
             raise OptionError(f"{user_line()}: from_jax: JAX can't export the function: {error}") from error

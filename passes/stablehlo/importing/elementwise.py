@@ -14,15 +14,24 @@ from tensorgrad.dialects.stablehlo.base import HloOp
 from tensorgrad.dialects.tg.base import SIGNLESS, TensorOp, integer, is_float, is_unsigned
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
-from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, ON_BOOLEANS
+from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, ON_BOOLEANS, STOP_GRADIENT
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule, Unsupported, scalar_constant
 
 UNSIGNED: dict[Attribute, Attribute] = {signless: unsigned for unsigned, signless in SIGNLESS.items()}
 
 
-def _corresponding(reader: Reader, op: HloOp) -> SSAValue:
-    operands = reader.operands(op)
-    return reader.builder.emit(meaning(op.name, operands), operands)
+def _corresponding(name: str) -> Rule:
+    """Returns the rule of an op with this name, or of a composite."""
+
+    def rule(reader: Reader, op: HloOp) -> SSAValue:
+        operands = reader.operands(op)
+        return reader.builder.emit(meaning(name, operands), operands)
+
+    return rule
+
+
+def _stop_gradient(reader: Reader, op: HloOp) -> SSAValue:
+    return reader.builder.unary(arithmetic.StopGradientOp, reader[op.operands[0]])
 
 
 def meaning(name: str, operands: Sequence[SSAValue]) -> type[TensorOp]:
@@ -201,7 +210,7 @@ def _count_ones(reader: Reader, op: HloOp) -> SSAValue:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(ELEMENTWISE, _corresponding),
+    **{name: _corresponding(name) for name in ELEMENTWISE},
     "stablehlo.divide": _divide,
     "stablehlo.multiply": _multiply,
     "stablehlo.remainder": _remainder,
@@ -222,4 +231,5 @@ RULES: dict[str, Rule] = {
     "chlo.polygamma": _polygamma,
     "chlo.square": _square,
     "chlo.tan": _tan,
+    STOP_GRADIENT: _stop_gradient,
 }

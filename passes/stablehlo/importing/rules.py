@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.stablehlo.control import CompositeOp
-from tensorgrad.passes.stablehlo.correspondence import COMPOSITES
 from tensorgrad.passes.stablehlo.importing import contract, control, elementwise, index, reduce, shape, sort
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule
 
 FAMILIES = (elementwise, shape, contract, reduce, index, sort, control)
 
 
-def _composite(reader: Reader, op: CompositeOp) -> SSAValue:
-    return reader.builder.emit(COMPOSITES[op.callee.data], reader.operands(op))
+def _composite(reader: Reader, op: CompositeOp) -> SSAValue | Sequence[SSAValue]:
+    return RULES[op.callee.data](reader, op)
 
 
 RULES: dict[str, Rule] = {
