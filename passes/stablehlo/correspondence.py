@@ -55,6 +55,9 @@ ELEMENTWISE: dict[str, type[TensorOp]] = {
 STOP_GRADIENT = "tensorgrad.stop_gradient"
 """The name of a composite that is the identity, and that derivatives stop at."""
 
+RULE = "tensorgrad.rule."
+"""How the names of composites begin that become calls: their derivatives are known to who wrote them."""
+
 COMPOSITES = frozenset({*ELEMENTWISE, STOP_GRADIENT, "chlo.digamma"})
 """The composites that are ops: they are not decomposed."""
 

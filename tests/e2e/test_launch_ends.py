@@ -103,9 +103,9 @@ def test_a_killed_mpi_launcher_ends_all(name: str, tmp_path: Path) -> None:
     with launch(name, tmp_path) as (process, started):
         os.kill(started[0], signal.SIGKILL)
         wait_until(lambda: not running(started))
+        wait_until(lambda: "tg launch: the processes ended with status 137\n" in (tmp_path / "stderr").read_text())
         process.send_signal(signal.SIGTERM)
         process.wait()
-    assert "tg launch: the processes ended with status 137\n" in (tmp_path / "stderr").read_text()
 
 
 @pytest.mark.nightly

@@ -2,44 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tensorgrad.passes.stablehlo.correspondence import COMPOSITES, STOP_GRADIENT
+from tensorgrad.passes.stablehlo.correspondence import COMPOSITES, RULE, STOP_GRADIENT
 
 RULES = ("custom_jvp_call", "custom_vjp_call")
+"""The primitives of functions whose authors have written their derivatives."""
 
+EXPANDED = ("bessel_i0e", "bessel_i1e")
+"""The primitives that are no ops here, and for which an export writes series whose derivatives are others."""
+
+DIFFERENTIATED = ("_softmax",)
+"""The functions of JAX's with derivatives of their own that equal ours, which attention is recognized by."""
 
 NAMES = {"logistic": "stablehlo.logistic", "stop_gradient": STOP_GRADIENT}
 """The composites of primitives that are named otherwise there; the others are named alike."""
 
 
-def with_composites(jax: Any, closed: Any) -> Any:
-    """Returns a closed jaxpr in which primitives that are ops here are composites, which its export keeps.
+def with_composites(jax: Any, closed: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns a closed jaxpr in which what an export would lose is composites, which it keeps.
 
-    Otherwise it would write polynomials for special functions, and nothing for stopped gradients.
+    Otherwise it would write polynomials for special functions, and nothing for derivatives.
+
+    Returns:
+        The jaxpr, and by its name each equation that has a derivative of its own.
     """
+    rules: dict[str, Any] = {}
 
     def marked(equation: Any) -> Any:
-        equation = equation.replace(params={name: inside(value) for name, value in equation.params.items()})
-        name = NAMES.get(equation.primitive.name, f"chlo.{equation.primitive.name}")
-        return _composite(jax, name, equation) if name in COMPOSITES else equation
+        inner = equation.replace(params={name: inside(value) for name, value in equation.params.items()})
+        if _has_rule(jax, equation):
+            name = f"{RULE}{len(rules)}"
+            rules[name] = equation
+        else:
+            name = NAMES.get(equation.primitive.name, f"chlo.{equation.primitive.name}")
+        return _composite(jax, name, inner) if name in COMPOSITES or name in rules else inner
 
     def inside(value: Any) -> Any:
         return _mapped(value, marked)
 
-    return inside(closed)
+    return inside(closed), rules
 
 
-def _composite(jax: Any, name: str, equation: Any) -> Any:
-    """Returns an equation as a composite of this name that consists of it."""
+def _has_rule(jax: Any, equation: Any) -> bool:
+    """Returns whether an equation has a derivative that isn't that of what it computes here."""
+    if equation.primitive.name not in RULES:
+        return equation.primitive.name in EXPANDED
+    name, _, place = _author(equation)
+    package = str(Path(jax.__file__).parent / "_")[:-1]  # with the separator: other packages' names begin alike
+    return name not in DIFFERENTIATED or not place.startswith(package)
+
+
+def _author(equation: Any) -> tuple[str, str, str]:
+    """Returns the name and the place in a file of a function with a rule, around a separator."""
+    return str(equation.params["call_jaxpr"].jaxpr.debug_info.func_src_info).partition(" at ")
+
+
+def identity(equation: Any) -> tuple[str, str]:
+    """Returns the name of an equation with a rule, and a text that it has in common with no other function."""
+    if equation.primitive.name not in RULES:
+        return equation.primitive.name, ""
+    name, _, place = _author(equation)
+    return name, f"{place} {equation.params['call_jaxpr']}"
+
+
+def computed_by(equation: Any) -> Callable[..., Any]:
+    """Returns the function of JAX's arrays that an equation is."""
 
     def computed(*operands: Any) -> Any:
         return equation.primitive.bind(*operands, **equation.primitive.get_bind_params(equation.params))
 
+    return computed
+
+
+def pulled_back(jax: Any, equation: Any) -> Callable[..., Any]:
+    """Returns a function of an equation's operands and of cotangents of its float results, to those of its floats."""
+    floats = [place for place, atom in enumerate(equation.invars) if is_of_floats(jax, atom)]
+    count = len(equation.invars)
+
+    def pulled(*leaves: Any) -> Any:
+        operands = list(leaves[:count])
+
+        def of_floats(*values: Any) -> list[Any]:
+            for place, value in zip(floats, values, strict=True):
+                operands[place] = value
+            results = computed_by(equation)(*operands)
+            listed = results if equation.primitive.multiple_results else [results]
+            return [x for x, atom in zip(listed, equation.outvars, strict=True) if is_of_floats(jax, atom)]
+
+        _, pull = jax.vjp(of_floats, *(operands[place] for place in floats))
+        return pull(list(leaves[count:]))
+
+    return pulled
+
+
+def is_of_floats(jax: Any, atom: Any) -> bool:
+    """Returns whether an operand or result of an equation is of floats."""
+    return bool(jax.numpy.issubdtype(atom.aval.dtype, jax.numpy.floating))
+
+
+def _composite(jax: Any, name: str, equation: Any) -> Any:
+    """Returns an equation as a composite of this name that consists of it."""
     operands = (atom.aval for atom in equation.invars)
-    (composite,) = jax.make_jaxpr(jax.lax.composite(computed, name=name))(*operands).jaxpr.eqns
+    (composite,) = jax.make_jaxpr(jax.lax.composite(computed_by(equation), name=name))(*operands).jaxpr.eqns
     return composite.replace(
         invars=equation.invars, outvars=equation.outvars, source_info=equation.source_info, ctx=equation.ctx
     )
@@ -58,28 +125,3 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def _is_jaxpr(value: Any) -> bool:
     return hasattr(value, "eqns") and hasattr(value, "replace")
-
-
-def functions_with_rules(jax: Any, closed: Any) -> list[str]:
-    """Returns the functions with derivatives of their authors', each with its line; those of JAX's own are left out.
-
-    Rules of JAX's own functions differ from the derivatives of what these compute by rounding.
-    """
-    package = str(Path(jax.__file__).parent / "_")[:-1]  # with the separator: other packages' names begin alike
-    rules = (
-        str(equation.params["call_jaxpr"].jaxpr.debug_info.func_src_info)
-        for equation in _equations(closed)
-        if equation.primitive.name in RULES
-    )
-    return list(dict.fromkeys(rule for rule in rules if package not in rule))
-
-
-def _equations(value: Any) -> Iterator[Any]:
-    """Yields all equations of a parameter of an equation, at any depth."""
-    if isinstance(value, tuple | list):
-        for part in value:
-            yield from _equations(part)
-    elif _is_jaxpr(value):
-        for equation in value.eqns:
-            yield equation
-            yield from _equations(list(equation.params.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,8 +12,9 @@ import numpy as np
 
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
+from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.errors import ArgumentError, InputError, OptionError
-from tensorgrad.importers.jax.derivatives import functions_with_rules, with_composites
+from tensorgrad.importers.jax.derivatives import identity, is_of_floats, pulled_back, with_composites
 from tensorgrad.importers.parts import Part, as_input, declare, leaf_at, value_of
 from tensorgrad.importers.stablehlo.evaluation import applied
 from tensorgrad.importers.stablehlo.reading import read
@@ -21,6 +22,7 @@ from tensorgrad.nn.parameters import param
 from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.transforms.custom_vjp import CustomVjp, custom_vjp
 
 
 def _library() -> Any:
@@ -42,11 +44,70 @@ class _Exported:
         function: It, on `tg`.
         kept: The positions of the leaves that it takes: those that its results depend on.
         structure: The structure of its results.
+        rules: By the name of each call in it, the function that computes it, with its own derivative.
     """
 
     function: Any
     kept: tuple[int, ...]
     structure: Any
+    rules: Mapping[str, _WithRule]
+
+    def applied(self, leaves: Sequence[Any], what: str) -> Any:
+        """Returns the results for leaves: a tree like JAX's, of tensors.
+
+        Args:
+            leaves: All leaves of the arguments.
+            what: The beginning of error messages.
+        """
+        block = self.function.body.block
+        inputs = [
+            as_input(leaves[place], numpy_dtype(type_of(argument)), f"{what} {place}")
+            for place, argument in zip(self.kept, block.args, strict=True)
+        ]
+        return self.structure.unflatten(applied(block, inputs, self._call))
+
+    def _call(self, call: CallOp, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+        function = self.rules[call.callee.data]
+        return function.called(lambda *values: tuple(applied(call.body.block, values, self._call)), operands)
+
+
+@dataclass(frozen=True)
+class _WithRule:
+    """A function of JAX's arrays with a derivative of its own.
+
+    Attributes:
+        name: Its name and what tells it from others.
+        backward: Takes its operands and the cotangents of its float results, to the cotangents of its float operands.
+        is_float: Whether each operand is of floats.
+        known: The functions so far, by name and the types of operands: a derivative may contain its own function.
+    """
+
+    name: tuple[str, str]
+    backward: _Exporter
+    is_float: Sequence[bool]
+    known: dict[Any, CustomVjp[tuple[Tensor, ...]]]
+
+    def called(self, function: Callable[..., tuple[Tensor, ...]], operands: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Returns the results of the function, which computes them here."""
+        key = self.name, tuple((operand.shape, operand.dtype) for operand in operands)
+        if key not in self.known:
+            self.known[key] = self._derived(function)
+        return self.known[key](*operands)
+
+    def _derived(self, function: Callable[..., tuple[Tensor, ...]]) -> CustomVjp[tuple[Tensor, ...]]:
+        """Returns the function with its derivative."""
+
+        def backward(residuals: tuple[Tensor, ...], cotangents: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+            leaves = [*residuals, *(cotangent for cotangent in cotangents if cotangent is not None)]
+            exported = self.backward.exported(tuple(leaf.shape for leaf in leaves))
+            slopes = iter(exported.applied(leaves, "from_jax: leaf"))
+            return tuple(next(slopes) if is_float else None for is_float in self.is_float)
+
+        if self.name[0].isidentifier():
+            function.__name__ = self.name[0]
+        own = custom_vjp(function)
+        own.defvjp(lambda *values: (function(*values), values), backward)
+        return own
 
 
 @dataclass
@@ -58,14 +119,14 @@ class _Exporter:
         function: The function.
         leaves: The example's leaves, as shapes and dtypes of JAX.
         structure: The structure of the example: positional arguments and keywords.
-        ignore_rules: Whether derivatives of the function's authors are left out rather than refused.
+        known: The functions with derivatives of their own so far; see `_WithRule`.
     """
 
     jax: Any
     function: Callable[..., Any]
     leaves: Sequence[Any]
     structure: Any
-    ignore_rules: bool
+    known: dict[Any, CustomVjp[tuple[Tensor, ...]]] = field(default_factory=dict[Any, Any], repr=False)
     _exports: dict[Any, _Exported] = field(default_factory=dict[Any, _Exported], repr=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Exporter:
@@ -80,8 +141,7 @@ class _Exporter:
         """Returns the function for leaves of these shapes.
 
         Raises:
-            OptionError: JAX can't trace it for them, a function in it has a derivative of its author's, or an op of it
-                has no counterpart here.
+            OptionError: JAX can't trace it for them, or an op of it has no counterpart here.
         """
         if shapes not in self._exports:
             leaves = [
@@ -96,18 +156,22 @@ class _Exporter:
         args, kwargs = self.tree.tree_unflatten(self.structure, leaves)
         try:
             closed, results = jax.make_jaxpr(self.function, return_shape=True)(*args, **kwargs)
-            flat = jax.jit(core.jaxpr_as_fun(with_composites(jax, closed)))
+            closed, rules = with_composites(jax, closed)
+            flat = jax.jit(core.jaxpr_as_fun(closed))
             result = import_module("jax.export").export(flat)(*leaves)
         except Exception as error:  # whatever the user's function raises while it is traced
             raise OptionError(f"{user_line()}: from_jax: JAX can't export the function: {error}") from error
-        rules = functions_with_rules(jax, closed)
-        if rules and not self.ignore_rules:
-            raise OptionError(
-                f"{user_line()}: from_jax: StableHLO has no word for derivatives of one's own, as these functions have "
-                f"them: {', '.join(rules)}; with ignore_rules=True, what they compute is differentiated instead"
-            )
         function = read(result.mlir_module(), "<jax.export>", "from_jax")
-        return _Exported(function, tuple(result.module_kept_var_idx), self.tree.tree_structure(results))
+        kept, structure = tuple(result.module_kept_var_idx), self.tree.tree_structure(results)
+        return _Exported(function, kept, structure, {name: self._ruled(rule) for name, rule in rules.items()})
+
+    def _ruled(self, equation: Any) -> _WithRule:
+        """Returns an equation with a derivative of its own, which is exported when it is first needed."""
+        is_float = [is_of_floats(self.jax, atom) for atom in equation.invars]
+        atoms = [*equation.invars, *(atom for atom in equation.outvars if is_of_floats(self.jax, atom))]
+        leaves, structure = self.tree.tree_flatten((tuple(_aval(self.jax, atom) for atom in atoms), {}))
+        backward = _Exporter(self.jax, pulled_back(self.jax, equation), leaves, structure, self.known)
+        return _WithRule(identity(equation), backward, is_float, self.known)
 
 
 class JaxModule(Part):
@@ -157,12 +221,7 @@ class JaxModule(Part):
             )
         values = [self._value(place, leaf) for place, leaf in enumerate(leaves)]
         exported = exporter.exported(tuple(_shape(value) for value in values))
-        block = exported.function.body.block
-        inputs = [
-            as_input(values[place], numpy_dtype(type_of(argument)), f"{user_line()}: array {place} of the call")
-            for place, argument in zip(exported.kept, block.args, strict=True)
-        ]
-        return tree.tree_unflatten(exported.structure, applied(block, inputs))
+        return exported.applied(values, f"{user_line()}: of the call, array")
 
     def _value(self, place: int, leaf: Any) -> Any:
         """Returns the value of a leaf of a call: a parameter's, or what the call has."""
@@ -192,6 +251,11 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
 
 
+def _aval(jax: Any, atom: Any) -> Any:
+    """Returns the shape and dtype of an operand or result of an equation."""
+    return jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype)
+
+
 def _struct(jax: Any, leaf: Any) -> Any:
     """Returns the shape and dtype of a leaf of the example."""
     if isinstance(leaf, Tensor):
@@ -203,15 +267,14 @@ def from_jax(
     function: Callable[..., Any],
     *example: object,
     params: int | Sequence[int] = (),
-    ignore_rules: bool = False,
     **keywords: object,
 ) -> JaxModule:
     """Returns a function of JAX's arrays as a module here, to train, differentiate, run and export on every device.
 
     The function is exported by `jax.export` for the example's shapes, and for others when it is called with them. Its
-    ops become ops here, with the lines of its author. Derivatives are ours, and stop where `lax.stop_gradient` says so.
-    Integers of 64 bits become those of 32.
-    Loops of a known number of iterations, `lax.scan` and `lax.fori_loop`, become `tg.scan`.
+    ops become ops here, with the lines of its author. Derivatives are ours, stop where `lax.stop_gradient` says so, and
+    are those of their authors for functions of `jax.custom_jvp` and `jax.custom_vjp`. Integers of 64 bits become those
+    of 32. Loops of a known number of iterations, `lax.scan` and `lax.fori_loop`, become `tg.scan`.
 
     Args:
         function: A function of trees of arrays, such as `model.apply` of Flax.
@@ -219,8 +282,6 @@ def from_jax(
         params: The positions of the arguments whose floats become parameters, with the example's values as their
             initial ones; other leaves of these arguments are constants. They are named by their paths in the tree, as
             `layers.0.weight`, and calls leave these arguments out.
-        ignore_rules: Whether derivatives that authors of functions have written, as `jax.custom_vjp`, are left out
-            rather than refused: derivatives are then those of what these functions compute.
         **keywords: Keyword arguments for it.
 
     Returns:
@@ -229,9 +290,8 @@ def from_jax(
     Raises:
         ImportError: The package `jax` is not installed.
         ArgumentError: `function` is not callable, or there is no argument of a position in `params`.
-        OptionError: JAX can't trace the function, a function in it has a derivative of its author's, or it uses ops
-            without a counterpart here, such as those of a decomposition or a loop until a condition holds: all are
-            listed, with their author's lines.
+        OptionError: JAX can't trace the function, or it uses ops without a counterpart here, such as those of a
+            decomposition or a loop until a condition holds: all are listed, with their author's lines.
 
     Example:
         Train a function of JAX here:
@@ -255,7 +315,7 @@ def from_jax(
             raise ArgumentError(f"{user_line()}: from_jax: there is no argument {position}, of which params speaks")
     jax = _library()
     leaves, structure = jax.tree_util.tree_flatten((example, keywords))
-    exporter = _Exporter(jax, function, [_struct(jax, leaf) for leaf in leaves], structure, ignore_rules)
+    exporter = _Exporter(jax, function, [_struct(jax, leaf) for leaf in leaves], structure)
     module = JaxModule(exporter, example, positions)
     exporter.exported(tuple(leaf.shape for leaf in exporter.leaves))
     return module

@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.locations import line_in, line_of
 from tensorgrad.dialects.stablehlo.control import CompositeOp
 from tensorgrad.passes.functions import return_of
-from tensorgrad.passes.stablehlo.correspondence import COMPOSITES
+from tensorgrad.passes.stablehlo.correspondence import COMPOSITES, RULE
 
 
 def inline_calls(module: ModuleOp) -> None:
@@ -48,7 +48,7 @@ def _called(op: Operation) -> str | None:
     callee: SymbolRefAttr | None = None
     if isinstance(op, CallOp):
         callee = op.callee
-    elif isinstance(op, CompositeOp) and op.callee.data not in COMPOSITES:
+    elif isinstance(op, CompositeOp) and op.callee.data not in COMPOSITES and not op.callee.data.startswith(RULE):
         callee = op.decomposition
     return None if callee is None else callee.root_reference.data
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
+from xdsl.traits import SymbolTable
 
 from tensorgrad.dialects.stablehlo import control as hlo
 from tensorgrad.dialects.tg.base import Tensor, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, type_of
-from tensorgrad.dialects.tg.call import ReturnOp
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.passes.stablehlo.importing.loops import Loop, captured, loop_of
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule, Unsupported
@@ -70,6 +72,21 @@ def _body(
         results.append(inner.builder.reshape(update, type_of(update).get_shape()[1:]))
     _end(inner.builder, results)
     return block
+
+
+def call(reader: Reader, op: hlo.CompositeOp) -> Sequence[SSAValue]:
+    """Returns the results of a composite as a call of its name; its body is the decomposition."""
+    function = SymbolTable.lookup_symbol(op, op.decomposition)
+    assert isinstance(function, FuncOp)
+    operands = reader.operands(op)
+    block = Block(arg_types=[type_of(operand) for operand in operands])
+    inner = reader.inside(block)
+    inner.values.update(zip(function.body.block.args, block.args, strict=True))
+    _end(inner.builder, inner.block(function.body.block))
+    call = CallOp.of(op.callee.data, operands, block)
+    call.location = reader.builder.location
+    reader.builder.insert(call)
+    return call.results
 
 
 def _end(b: TensorBuilder, values: Sequence[SSAValue]) -> None:

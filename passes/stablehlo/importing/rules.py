@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.stablehlo.control import CompositeOp
+from tensorgrad.passes.stablehlo.correspondence import RULE
 from tensorgrad.passes.stablehlo.importing import contract, control, elementwise, index, reduce, shape, sort
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule
 
@@ -14,7 +15,8 @@ FAMILIES = (elementwise, shape, contract, reduce, index, sort, control)
 
 
 def _composite(reader: Reader, op: CompositeOp) -> SSAValue | Sequence[SSAValue]:
-    return RULES[op.callee.data](reader, op)
+    name = op.callee.data
+    return control.call(reader, op) if name.startswith(RULE) else RULES[name](reader, op)
 
 
 RULES: dict[str, Rule] = {
