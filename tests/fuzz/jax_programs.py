@@ -13,7 +13,7 @@ abs negative exp sin cos tan tanh floor ceil round sign square expm1 sinh cosh a
 log2 log10 log1p arccosh arcsin arccos arctanh isnan isinf isfinite nan_to_num cbrt trunc degrees radians fabs positive
 """
 
-SPECIAL = "rsqrt logistic erf erfc erf_inv lgamma digamma is_finite"
+SPECIAL = "rsqrt logistic erf erfc erf_inv is_finite"
 
 ACTIVATIONS = """
 relu gelu silu elu celu selu softplus sigmoid log_sigmoid hard_tanh hard_sigmoid hard_swish leaky_relu mish relu6
@@ -44,6 +44,8 @@ TEMPLATES = [
     "jax.nn.logsumexp({x}, axis={d}, keepdims={flag})",
     "jax.nn.softmax({x}, axis={d})",
     "jnp.arctan2({x} + {c}, {y})",
+    # Beyond the roots, near which JAX has no digits: its polygamma is wrong below -3.
+    *(f"lax.{name}(jnp.abs({{x}}) + 2.5)" for name in ("lgamma", "digamma")),
     "jnp.where({m}, {x}, {y})",
     "jnp.clip({x}, {c}, {c} + 1)",
     "lax.clamp({c}, {x}, {c} + 1)",
