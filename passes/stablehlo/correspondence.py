@@ -55,10 +55,13 @@ ELEMENTWISE: dict[str, type[TensorOp]] = {
 STOP_GRADIENT = "tensorgrad.stop_gradient"
 """The name of a composite that is the identity, and that derivatives stop at."""
 
+RELU = "tensorgrad.relu"
+"""The name of a composite that is the maximum of its operand and 0, whose derivative at 0 is 0."""
+
 RULE = "tensorgrad.rule."
 """How the names of composites begin that become calls: their derivatives are known to who wrote them."""
 
-COMPOSITES = frozenset({*ELEMENTWISE, STOP_GRADIENT, "chlo.digamma"})
+COMPOSITES = frozenset({*ELEMENTWISE, RELU, STOP_GRADIENT, "chlo.digamma"})
 """The composites that are ops: they are not decomposed."""
 
 REDUCTIONS: dict[str, type[ReduceOp]] = {

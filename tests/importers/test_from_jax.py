@@ -178,6 +178,16 @@ def test_derivatives_of_ones_own_are_kept() -> None:
     compiled = tg.jit(tg.grad(module), device="cpu")
     assert_close(compiled(x), jax.grad(function)(x))
 
+    def scaled(by: float) -> Any:
+        own = jax.custom_vjp(lambda x: x)
+        own.defvjp(lambda x: (x, None), lambda _, slope: (by * slope,))
+        return own
+
+    def alike(x: Any) -> Any:
+        return jnp.sum(scaled(0.5)(x) * scaled(-2.0)(x))
+
+    assert_close(tg.grad(tg.from_jax(alike, x))(x), jax.grad(alike)(x))
+
     def again(x: Any) -> Any:
         return jnp.sum(chosen(x, 1, tripled(x[0]))[0] * tripled(x) * jax.nn.relu(x))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tensorgrad.passes.stablehlo.correspondence import COMPOSITES, RULE, STOP_GRADIENT
+from tensorgrad.passes.stablehlo.correspondence import COMPOSITES, RELU, RULE, STOP_GRADIENT
 
 RULES = ("custom_jvp_call", "custom_vjp_call")
 """The primitives of functions whose authors have written their derivatives."""
@@ -33,7 +33,9 @@ def with_composites(jax: Any, closed: Any) -> tuple[Any, dict[str, Any]]:
 
     def marked(equation: Any) -> Any:
         inner = equation.replace(params={name: inside(value) for name, value in equation.params.items()})
-        if _has_rule(jax, equation):
+        if _is_of_jax(jax, equation, "relu"):
+            name = RELU
+        elif _has_rule(jax, equation):
             name = f"{RULE}{len(rules)}"
             rules[name] = equation
         else:
@@ -50,9 +52,16 @@ def _has_rule(jax: Any, equation: Any) -> bool:
     """Returns whether an equation has a derivative that isn't that of what it computes here."""
     if equation.primitive.name not in RULES:
         return equation.primitive.name in EXPANDED
+    return not any(_is_of_jax(jax, equation, name) for name in DIFFERENTIATED)
+
+
+def _is_of_jax(jax: Any, equation: Any, function: str) -> bool:
+    """Returns whether an equation is a function of JAX's own with a rule."""
+    if equation.primitive.name not in RULES:
+        return False
     name, _, place = _author(equation)
     package = str(Path(jax.__file__).parent / "_")[:-1]  # with the separator: other packages' names begin alike
-    return name not in DIFFERENTIATED or not place.startswith(package)
+    return name == function and place.startswith(package)
 
 
 def _author(equation: Any) -> tuple[str, str, str]:

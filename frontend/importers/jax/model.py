@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import CustomVjp, custom_vjp
+
+Around: TypeAlias = Mapping[Any, CustomVjp[tuple[Tensor, ...]]]
 
 
 def _library() -> Any:
@@ -77,35 +80,36 @@ class _WithRule:
 
     Attributes:
         name: Its name and what tells it from others.
-        backward: Takes its operands and the cotangents of its float results, to the cotangents of its float operands.
+        exporter: Returns its derivative, within that of the functions around it: it takes the operands and the
+            cotangents of float results, to the cotangents of float operands.
         is_float: Whether each operand is of floats.
-        known: The functions so far, by name and the types of operands: a derivative may contain its own function.
+        around: The functions in whose derivatives it is, by name and the types of operands; it may be one of them.
+        derived: It with its derivative, by the same.
     """
 
     name: tuple[str, str]
-    backward: _Exporter
+    exporter: Callable[[Around], _Exporter]
     is_float: Sequence[bool]
-    known: dict[Any, CustomVjp[tuple[Tensor, ...]]]
+    around: Around
+    derived: dict[Any, CustomVjp[tuple[Tensor, ...]]] = field(default_factory=dict[Any, Any])
 
     def called(self, function: Callable[..., tuple[Tensor, ...]], operands: Sequence[Tensor]) -> Sequence[Tensor]:
         """Returns the results of the function, which computes them here."""
         key = self.name, tuple((operand.shape, operand.dtype) for operand in operands)
-        if key not in self.known:
-            self.known[key] = self._derived(function)
-        return self.known[key](*operands)
+        own = self.around.get(key) or self.derived.get(key) or self._derive(function, key)
+        return own(*operands)
 
-    def _derived(self, function: Callable[..., tuple[Tensor, ...]]) -> CustomVjp[tuple[Tensor, ...]]:
+    def _derive(self, function: Callable[..., tuple[Tensor, ...]], key: Any) -> CustomVjp[tuple[Tensor, ...]]:
         """Returns the function with its derivative."""
+        own = self.derived[key] = custom_vjp(function)
+        exporter = self.exporter({**self.around, key: own})
 
         def backward(residuals: tuple[Tensor, ...], cotangents: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
             leaves = [*residuals, *(cotangent for cotangent in cotangents if cotangent is not None)]
-            exported = self.backward.exported(tuple(leaf.shape for leaf in leaves))
+            exported = exporter.exported(tuple(leaf.shape for leaf in leaves))
             slopes = iter(exported.applied(leaves, "from_jax: leaf"))
             return tuple(next(slopes) if is_float else None for is_float in self.is_float)
 
-        if self.name[0].isidentifier():
-            function.__name__ = self.name[0]
-        own = custom_vjp(function)
         own.defvjp(lambda *values: (function(*values), values), backward)
         return own
 
@@ -119,14 +123,14 @@ class _Exporter:
         function: The function.
         leaves: The example's leaves, as shapes and dtypes of JAX.
         structure: The structure of the example: positional arguments and keywords.
-        known: The functions with derivatives of their own so far; see `_WithRule`.
+        around: The functions in whose derivatives it is; see `_WithRule`.
     """
 
     jax: Any
     function: Callable[..., Any]
     leaves: Sequence[Any]
     structure: Any
-    known: dict[Any, CustomVjp[tuple[Tensor, ...]]] = field(default_factory=dict[Any, Any], repr=False)
+    around: Around = field(default_factory=dict[Any, Any], repr=False)
     _exports: dict[Any, _Exported] = field(default_factory=dict[Any, _Exported], repr=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Exporter:
@@ -170,8 +174,8 @@ class _Exporter:
         is_float = [is_of_floats(self.jax, atom) for atom in equation.invars]
         atoms = [*equation.invars, *(atom for atom in equation.outvars if is_of_floats(self.jax, atom))]
         leaves, structure = self.tree.tree_flatten((tuple(_aval(self.jax, atom) for atom in atoms), {}))
-        backward = _Exporter(self.jax, pulled_back(self.jax, equation), leaves, structure, self.known)
-        return _WithRule(identity(equation), backward, is_float, self.known)
+        exporter = partial(_Exporter, self.jax, pulled_back(self.jax, equation), leaves, structure)
+        return _WithRule(identity(equation), exporter, is_float, self.around)
 
 
 class JaxModule(Part):
@@ -221,7 +225,7 @@ class JaxModule(Part):
             )
         values = [self._value(place, leaf) for place, leaf in enumerate(leaves)]
         exported = exporter.exported(tuple(_shape(value) for value in values))
-        return exported.applied(values, f"{user_line()}: of the call, array")
+        return exported.applied(values, f"{user_line()}: the call's array")
 
     def _value(self, place: int, leaf: Any) -> Any:
         """Returns the value of a leaf of a call: a parameter's, or what the call has."""

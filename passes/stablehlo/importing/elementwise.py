@@ -14,7 +14,7 @@ from tensorgrad.dialects.stablehlo.base import HloOp
 from tensorgrad.dialects.tg.base import SIGNLESS, TensorOp, integer, is_float, is_unsigned
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
-from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, ON_BOOLEANS, STOP_GRADIENT
+from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, ON_BOOLEANS, RELU, STOP_GRADIENT
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule, Unsupported, scalar_constant
 
 UNSIGNED: dict[Attribute, Attribute] = {signless: unsigned for unsigned, signless in SIGNLESS.items()}
@@ -30,8 +30,8 @@ def _corresponding(name: str) -> Rule:
     return rule
 
 
-def _stop_gradient(reader: Reader, op: HloOp) -> SSAValue:
-    return reader.builder.unary(arithmetic.StopGradientOp, reader[op.operands[0]])
+def _unary(kind: type[arithmetic.UnaryOp]) -> Rule:
+    return lambda reader, op: reader.builder.unary(kind, reader[op.operands[0]])
 
 
 def meaning(name: str, operands: Sequence[SSAValue]) -> type[TensorOp]:
@@ -171,10 +171,6 @@ def _square(reader: Reader, op: HloOp) -> SSAValue:
     return reader.builder.mul(x, x)
 
 
-def _tan(reader: Reader, op: HloOp) -> SSAValue:
-    return reader.builder.unary(functions.TanOp, reader[op.operands[0]])
-
-
 def _digamma(reader: Reader, op: HloOp) -> SSAValue:
     return reader.builder.emit(gamma.PolygammaOp, reader.operands(op), order=integer(0))
 
@@ -230,6 +226,7 @@ RULES: dict[str, Rule] = {
     "chlo.digamma": _digamma,
     "chlo.polygamma": _polygamma,
     "chlo.square": _square,
-    "chlo.tan": _tan,
-    STOP_GRADIENT: _stop_gradient,
+    "chlo.tan": _unary(functions.TanOp),
+    RELU: _unary(functions.ReluOp),
+    STOP_GRADIENT: _unary(arithmetic.StopGradientOp),
 }
