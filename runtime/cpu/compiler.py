@@ -151,16 +151,21 @@ def object_of(text: str) -> bytes:
     Raises:
         RuntimeError: The text is malformed.
     """
-    usual = machine()
-    module = optimized(text, usual)
-    return generator_of(module, usual).emit_object(module)
+    generator, module = _prepared(text)
+    return generator.emit_object(module)
 
 
 def assembly_of(text: str) -> str:
     """Compiles LLVM IR to assembly; see `object_of`."""
+    generator, module = _prepared(text)
+    return generator.emit_assembly(module)
+
+
+def _prepared(text: str) -> tuple[Any, Any]:
+    """Returns the target machine for a module, and the module, optimized."""
     usual = machine()
     module = optimized(text, usual)
-    return generator_of(module, usual).emit_assembly(module)
+    return generator_of(module, usual), module
 
 
 # The worker process: reads texts from one pipe, and writes their object files to another.

@@ -69,6 +69,20 @@ def test_derivatives_stop_where_they_did() -> None:
     np.testing.assert_allclose(tg.grad(tg.from_stablehlo(text))(B), np.sin(B) * B, rtol=1e-6)
 
 
+def test_a_rule_that_nobody_knows_is_its_body() -> None:
+    function = tg.from_stablehlo("""
+        func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+          %0 = stablehlo.composite "tensorgrad.rule.0" %x {decomposition = @sine} : (tensor<3xf32>) -> tensor<3xf32>
+          return %0 : tensor<3xf32>
+        }
+        func.func private @sine(%x: tensor<3xf32>) -> tensor<3xf32> {
+          %0 = stablehlo.sine %x : tensor<3xf32>
+          return %0 : tensor<3xf32>
+        }
+    """)
+    np.testing.assert_allclose(tg.grad(lambda x: tg.sum(function(x)))(B[:3]), np.cos(B[:3]), rtol=1e-6)
+
+
 def test_a_training_step_is_written_and_read(tmp_path: Path) -> None:
     """What a training's step computes as StableHLO is read as a function here."""
     model = tg.nn.Linear(4, 2)

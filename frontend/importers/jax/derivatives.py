@@ -14,11 +14,12 @@ RULES = ("custom_jvp_call", "custom_vjp_call")
 EXPANDED = ("bessel_i0e", "bessel_i1e")
 """The primitives that are no ops here, and for which an export writes series whose derivatives are others."""
 
-DIFFERENTIATED = ("_softmax",)
-"""The functions of JAX's with derivatives of their own that equal ours, which attention is recognized by."""
-
 NAMES = {"logistic": "stablehlo.logistic", "stop_gradient": STOP_GRADIENT}
 """The composites of primitives that are named otherwise there; the others are named alike."""
+
+OF_JAX = {"relu": RELU, "_softmax": "jax.softmax"}
+"""The functions of JAX's with rules that need none here, and their composites: softmax, by which attention is
+recognized, is none, as its rule equals our derivative."""
 
 
 def with_composites(jax: Any, closed: Any) -> tuple[Any, dict[str, Any]]:
@@ -33,13 +34,10 @@ def with_composites(jax: Any, closed: Any) -> tuple[Any, dict[str, Any]]:
 
     def marked(equation: Any) -> Any:
         inner = equation.replace(params={name: inside(value) for name, value in equation.params.items()})
-        if _is_of_jax(jax, equation, "relu"):
-            name = RELU
-        elif _has_rule(jax, equation):
+        name = _name(jax, equation)
+        if name is None:
             name = f"{RULE}{len(rules)}"
             rules[name] = equation
-        else:
-            name = NAMES.get(equation.primitive.name, f"chlo.{equation.primitive.name}")
         return _composite(jax, name, inner) if name in COMPOSITES or name in rules else inner
 
     def inside(value: Any) -> Any:
@@ -48,20 +46,16 @@ def with_composites(jax: Any, closed: Any) -> tuple[Any, dict[str, Any]]:
     return inside(closed), rules
 
 
-def _has_rule(jax: Any, equation: Any) -> bool:
-    """Returns whether an equation has a derivative that isn't that of what it computes here."""
-    if equation.primitive.name not in RULES:
-        return equation.primitive.name in EXPANDED
-    return not any(_is_of_jax(jax, equation, name) for name in DIFFERENTIATED)
-
-
-def _is_of_jax(jax: Any, equation: Any, function: str) -> bool:
-    """Returns whether an equation is a function of JAX's own with a rule."""
-    if equation.primitive.name not in RULES:
-        return False
-    name, _, place = _author(equation)
+def _name(jax: Any, equation: Any) -> str | None:
+    """Returns the name of the composite that an equation may be; `None` if it has a derivative of its own."""
+    primitive = equation.primitive.name
+    if primitive in EXPANDED:
+        return None
+    if primitive not in RULES:
+        return NAMES.get(primitive, f"chlo.{primitive}")
+    function, _, place = _author(equation)
     package = str(Path(jax.__file__).parent / "_")[:-1]  # with the separator: other packages' names begin alike
-    return name == function and place.startswith(package)
+    return OF_JAX.get(function) if place.startswith(package) else None
 
 
 def _author(equation: Any) -> tuple[str, str, str]:
@@ -70,7 +64,7 @@ def _author(equation: Any) -> tuple[str, str, str]:
 
 
 def identity(equation: Any) -> tuple[str, str]:
-    """Returns the name of an equation with a rule, and a text that it has in common with no other function."""
+    """Returns the name of an equation with a rule, and what tells it from those in whose derivatives it is."""
     if equation.primitive.name not in RULES:
         return equation.primitive.name, ""
     name, _, place = _author(equation)

@@ -173,7 +173,7 @@ class _Exporter:
         """Returns an equation with a derivative of its own, which is exported when it is first needed."""
         is_float = [is_of_floats(self.jax, atom) for atom in equation.invars]
         atoms = [*equation.invars, *(atom for atom in equation.outvars if is_of_floats(self.jax, atom))]
-        leaves, structure = self.tree.tree_flatten((tuple(_aval(self.jax, atom) for atom in atoms), {}))
+        leaves, structure = self.tree.tree_flatten((tuple(_struct(self.jax, atom.aval) for atom in atoms), {}))
         exporter = partial(_Exporter, self.jax, pulled_back(self.jax, equation), leaves, structure)
         return _WithRule(identity(equation), exporter, is_float, self.around)
 
@@ -255,13 +255,8 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
 
 
-def _aval(jax: Any, atom: Any) -> Any:
-    """Returns the shape and dtype of an operand or result of an equation."""
-    return jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype)
-
-
 def _struct(jax: Any, leaf: Any) -> Any:
-    """Returns the shape and dtype of a leaf of the example."""
+    """Returns the shape and dtype of a leaf of the example, or of a value of a jaxpr."""
     if isinstance(leaf, Tensor):
         leaf = np.asarray(leaf)
     return jax.ShapeDtypeStruct(np.shape(leaf), jax.dtypes.result_type(leaf))
