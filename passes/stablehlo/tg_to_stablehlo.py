@@ -27,8 +27,9 @@ class TgToStablehloPass(LevelPass):
     Expects functions on `tg`, differentiated if they should be. Guarantees functions on StableHLO, and on `chlo` where
     `tg` has an elementary function that StableHLO lacks, with the same arguments and results, which keep the attributes
     that say their names and roles. A function that is the only one is called `main`, as XLA wants. Calls are inlined:
-    custom derivatives end here; `tg.stop_gradient` becomes a composite that is its operand, and that we read as what it
-    was. Random bits, sorts and floor divisions are the same as on every device of ours.
+    custom derivatives end here; `tg.stop_gradient` and `tg.relu`, whose derivatives StableHLO can't tell, become
+    composites that we read as what they were. Random bits, sorts and floor divisions are the same as on every device
+    of ours.
 
     Ops that pass data between processes are refused: all are listed, with their lines.
     """
@@ -39,8 +40,8 @@ class TgToStablehloPass(LevelPass):
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         functions = [function for function in op.ops if isinstance(function, FuncOp)]
         faults: list[str] = []
-        identities: dict[Tensor, FuncOp] = {}
-        converted = [_converted(function, faults, identities) for function in functions]
+        decompositions: dict[tuple[str, Tensor], FuncOp] = {}
+        converted = [_converted(function, faults, decompositions) for function in functions]
         if faults:
             listed = "".join(f"\n  {fault}" for fault in dict.fromkeys(faults))
             raise DiagnosticException(f"{self.name}: this has no counterpart:{listed}")
@@ -50,7 +51,7 @@ class TgToStablehloPass(LevelPass):
             op.body.block.insert_op_before(new, old)
             old.detach()
             old.erase()
-        op.body.block.add_ops(identities.values())
+        op.body.block.add_ops(decompositions.values())
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,12 @@ class StablehloTarget(Target):
         output.write("\n")
 
 
-def _converted(function: FuncOp, faults: list[str], identities: dict[Tensor, FuncOp]) -> FuncOp:
+def _converted(function: FuncOp, faults: list[str], decompositions: dict[tuple[str, Tensor], FuncOp]) -> FuncOp:
     end, source = return_of(function), function.body.block
     block = Block(arg_types=[argument.type for argument in source.args])
     for new, old in zip(block.args, source.args, strict=True):
         new.name_hint, new.location = old.name_hint, old.location
-    results = Writer(block, RULES, faults, identities).block(source, block.args)
+    results = Writer(block, RULES, faults, decompositions).block(source, block.args)
     last = ReturnOp(*results)
     last.location = end.location
     block.add_op(last)

@@ -69,6 +69,15 @@ def test_derivatives_stop_where_they_did() -> None:
     np.testing.assert_allclose(tg.grad(tg.from_stablehlo(text))(B), np.sin(B) * B, rtol=1e-6)
 
 
+def test_the_kink_of_relu_keeps_its_slope() -> None:
+    at_kink = np.array([-2, 0, 3], np.float32)
+    compiled = tg.jit(lambda x: tg.sum(tg.relu(x) * tg.relu(2 * x + 1)), device="numpy")
+    compiled(at_kink)
+    text = compiled.module("stablehlo")
+    assert text.count('"tensorgrad.relu"') == 2 and text.count("func.func private") == 1
+    np.testing.assert_allclose(tg.grad(tg.from_stablehlo(text))(at_kink), [0, 0, 13])
+
+
 def test_a_rule_that_nobody_knows_is_its_body() -> None:
     function = tg.from_stablehlo("""
         func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {

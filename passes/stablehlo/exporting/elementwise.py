@@ -11,7 +11,7 @@ from tensorgrad.dialects.tg.base import TensorOp, is_float, is_integer, is_unsig
 from tensorgrad.dialects.tg.build import element_of, type_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.dialects.tg.random import PARITY, ROTATIONS, ThreefryOp
-from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, STOP_GRADIENT
+from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, RELU, STOP_GRADIENT
 from tensorgrad.passes.stablehlo.exporting.writer import Rule, Writer
 
 NAMES: dict[type[TensorOp], str] = {kind: name for name, kind in ELEMENTWISE.items()}
@@ -27,7 +27,7 @@ def _abs(writer: Writer, op: arithmetic.AbsOp) -> SSAValue:
 
 
 def _relu(writer: Writer, op: functions.ReluOp) -> SSAValue:
-    return writer.binary("maximum", writer[op.operand], 0)
+    return writer.composite(RELU, writer[op.operand], lambda inside, x: inside.binary("maximum", x, 0))
 
 
 def _exp2(writer: Writer, op: functions.Exp2Op) -> SSAValue:
@@ -160,7 +160,7 @@ def _threefry(writer: Writer, op: ThreefryOp) -> SSAValue:
 
 
 def _stop_gradient(writer: Writer, op: arithmetic.StopGradientOp) -> SSAValue:
-    return writer.named_identity(STOP_GRADIENT, writer[op.operands[0]])
+    return writer.composite(STOP_GRADIENT, writer[op.operands[0]], lambda _, x: x)
 
 
 RULES: dict[type[Operation], Rule] = {

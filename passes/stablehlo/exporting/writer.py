@@ -48,7 +48,7 @@ class Writer:
         target: The block to which ops are appended.
         rules: The rule of each class of ops.
         faults: What can't be converted, with its place; shared by the writers of a module.
-        identities: The functions that composites which are identities decompose into, by type; shared too.
+        decompositions: The functions that composites stand for, by their name and type; shared too.
         values: The converted values; a region knows those from outside.
         location: The location of the next ops.
     """
@@ -56,13 +56,13 @@ class Writer:
     target: Block
     rules: Mapping[type[Operation], Rule]
     faults: list[str]
-    identities: dict[Tensor, FuncOp]
+    decompositions: dict[tuple[str, Tensor], FuncOp]
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     location: LocationAttr = field(default_factory=UnknownLoc)
 
     def inside(self, target: Block) -> Writer:
         """Returns a writer that appends to a block inside of a region, which sees all values so far."""
-        return Writer(target, self.rules, self.faults, self.identities, dict(self.values), self.location)
+        return Writer(target, self.rules, self.faults, self.decompositions, dict(self.values), self.location)
 
     def __getitem__(self, value: SSAValue) -> SSAValue:
         """Returns what a value is in StableHLO."""
@@ -121,13 +121,23 @@ class Writer:
         (result,) = self.emit(name, operands, [operands[0].type if kind is None else kind], (), **properties)
         return result
 
-    def named_identity(self, name: str, x: SSAValue) -> SSAValue:
-        """Appends a composite that is `x`, and means more to those who know its name."""
-        kind = type_of(x)
-        if kind not in self.identities:
-            self.identities[kind] = _identity(f"identity.{len(self.identities)}", kind, self.location)
-        function = SymbolRefAttr(self.identities[kind].sym_name)
-        return self.one("stablehlo.composite", [x], name=StringAttr(name), decomposition=function)
+    def composite(self, name: str, x: SSAValue, body: Callable[[Writer, SSAValue], SSAValue]) -> SSAValue:
+        """Appends a composite: what `body` appends for `x`, under a name that says more to those who know it."""
+        key = (name, type_of(x))
+        if key not in self.decompositions:
+            function = f"{name.rpartition('.')[2]}.{len(self.decompositions)}"
+            self.decompositions[key] = self._decomposition(function, type_of(x), body)
+        symbol = SymbolRefAttr(self.decompositions[key].sym_name)
+        return self.one("stablehlo.composite", [x], name=StringAttr(name), decomposition=symbol)
+
+    def _decomposition(self, name: str, kind: Tensor, body: Callable[[Writer, SSAValue], SSAValue]) -> FuncOp:
+        """Returns a private function of one argument, which keeps its type."""
+        block = Block(arg_types=[kind])
+        end = ReturnOp(body(self.inside(block), block.args[0]))
+        block.add_op(end)
+        function = FuncOp(name, ([kind], [kind]), Region(block), StringAttr("private"))
+        end.location = function.location = self.location
+        return function
 
     def constant(self, array: NumpyArray) -> SSAValue:
         """Returns a constant."""
@@ -241,13 +251,3 @@ class Writer:
             unique_indices=BoolAttr.from_bool(False),
         )
         return result
-
-
-def _identity(name: str, kind: Tensor, location: LocationAttr) -> FuncOp:
-    """Returns a private function that returns its argument."""
-    block = Block(arg_types=[kind])
-    end = ReturnOp(*block.args)
-    block.add_op(end)
-    function = FuncOp(name, ([kind], [kind]), Region(block), StringAttr("private"))
-    end.location = function.location = location
-    return function

@@ -4,8 +4,7 @@
 func.func @elementwise(%x: tensor<2xf32>, %k: tensor<2xi32>, %u: tensor<2xui32>) -> (tensor<2xf32>, tensor<2xi32>, tensor<2xui32>) {
   // CHECK: %{{.*}} = stablehlo.exponential %x : tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = chlo.erf %{{.*}} : tensor<2xf32> -> tensor<2xf32>
-  // CHECK-NEXT: %{{.*}} = stablehlo.constant dense<0.000000e+00> : tensor<2xf32>
-  // CHECK-NEXT: %{{.*}} = stablehlo.maximum %{{.*}}, %{{.*}} : tensor<2xf32>
+  // CHECK-NEXT: %{{.*}} = stablehlo.composite "tensorgrad.relu" %{{.*}} {decomposition = @relu.0} : (tensor<2xf32>) -> tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = stablehlo.abs %{{.*}} : tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = stablehlo.negate %{{.*}} : tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = stablehlo.exponential %{{.*}} : tensor<2xf32>
@@ -15,7 +14,7 @@ func.func @elementwise(%x: tensor<2xf32>, %k: tensor<2xi32>, %u: tensor<2xui32>)
   // CHECK-NEXT: %{{.*}} = stablehlo.add %{{.*}}, %{{.*}} : tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = stablehlo.compare LE, %x, %{{.*}} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
   // CHECK-NEXT: %{{.*}} = stablehlo.select %{{.*}}, %x, %{{.*}} : tensor<2xi1>, tensor<2xf32>
-  // CHECK-NEXT: %{{.*}} = stablehlo.composite "tensorgrad.stop_gradient" %{{.*}} {decomposition = @identity.0} : (tensor<2xf32>) -> tensor<2xf32>
+  // CHECK-NEXT: %{{.*}} = stablehlo.composite "tensorgrad.stop_gradient" %{{.*}} {decomposition = @stop_gradient.1} : (tensor<2xf32>) -> tensor<2xf32>
   // CHECK-NEXT: %{{.*}} = stablehlo.shift_right_logical %u, %u : tensor<2xui32>
   // CHECK-NEXT: %{{.*}} = stablehlo.shift_right_arithmetic %k, %k : tensor<2xi32>
   // CHECK-NEXT: func.return %{{.*}}, %{{.*}}, %{{.*}} : tensor<2xf32>, tensor<2xi32>, tensor<2xui32>
@@ -76,5 +75,9 @@ func.func @saturate(%x: tensor<2xf32>) -> tensor<2xi32> {
   %0 = tg.cast %x to = i32 : tensor<2xf32>
   return %0 : tensor<2xi32>
 }
-// CHECK: func.func private @identity.0(%[[X:.*]]: tensor<2xf32>) -> tensor<2xf32> {
+// CHECK: func.func private @relu.0(%[[X:.*]]: tensor<2xf32>) -> tensor<2xf32> {
+// CHECK-NEXT: %[[ZERO:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<2xf32>
+// CHECK-NEXT: %[[Y:.*]] = stablehlo.maximum %[[X]], %[[ZERO]] : tensor<2xf32>
+// CHECK-NEXT: func.return %[[Y]] : tensor<2xf32>
+// CHECK: func.func private @stop_gradient.1(%[[X:.*]]: tensor<2xf32>) -> tensor<2xf32> {
 // CHECK-NEXT: func.return %[[X]] : tensor<2xf32>
