@@ -247,7 +247,6 @@ FOREIGN = (
     _foreign("imag"),
     _foreign("partition_id"),
     _foreign("real"),
-    _foreign("reduce_precision", "format"),
     _foreign("replica_id"),
     _foreign("rng", "distribution"),
     _foreign("rng_bit_generator", "algorithm"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar, Self, TypeVar, cast
 
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, traits_def
 from xdsl.parser import Parser
@@ -18,7 +20,7 @@ from tensorgrad.dialects.stablehlo.attributes import (
     ComparisonType,
     ComparisonTypeAttr,
 )
-from tensorgrad.dialects.stablehlo.base import HloOp
+from tensorgrad.dialects.stablehlo.base import HloOp, int_of
 
 OpT = TypeVar("OpT", bound=HloOp)
 
@@ -144,6 +146,35 @@ class CompareOp(HloOp):
 
 
 @irdl_op_definition
+class ReducePrecisionOp(ElementwiseOp):
+    """Rounds floats to those with fewer bits: `reduce_precision %a, format = e8m7 : type`."""
+
+    name = "stablehlo.reduce_precision"
+    exponent_bits = prop_def(IntegerAttr)
+    mantissa_bits = prop_def(IntegerAttr)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        exponent, mantissa = int_of(self.exponent_bits), int_of(self.mantissa_bits)
+        printer.print_string(f", format = e{exponent}m{mantissa}")
+        self.print_rest(printer, {"exponent_bits", "mantissa_bits"})
+
+    @classmethod
+    def parse_clause(cls, parser: Parser, properties: dict[str, Attribute]) -> bool:
+        if parser.parse_optional_keyword("format") is None:
+            return False
+        parser.parse_punctuation("=")
+        start = parser.pos
+        bits = re.fullmatch(r"e(\d+)m(\d+)", parser.parse_identifier())
+        if bits is None:
+            parser.raise_error("expected a format such as e8m7", start)
+        for name, number in zip(("exponent_bits", "mantissa_bits"), bits.groups(), strict=True):
+            properties[name] = IntegerAttr(int(number), i32)
+        return True
+
+
+@irdl_op_definition
 class SelectOp(HloOp):
     """Takes elements of the second operand where the first holds, else of the third; the first may be a scalar."""
 
@@ -199,6 +230,7 @@ OPS: tuple[type[HloOp], ...] = (
     *FUNCTION_TYPED.values(),
     *BINARY.values(),
     CompareOp,
+    ReducePrecisionOp,
     SelectOp,
     ClampOp,
     OptimizationBarrierOp,

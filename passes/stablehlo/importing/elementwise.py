@@ -6,16 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerType, i1, i32
+from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, f64, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects.stablehlo import elementwise as hlo
-from tensorgrad.dialects.stablehlo.base import HloOp
+from tensorgrad.dialects.stablehlo.base import HloOp, int_of
 from tensorgrad.dialects.tg.base import SIGNLESS, TensorOp, integer, is_float, is_unsigned
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
 from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE, ON_BOOLEANS, RELU, STOP_GRADIENT
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule, Unsupported, scalar_constant
+
+BITS: dict[Attribute, tuple[int, int]] = {bf16: (8, 7), f16: (5, 10), f32: (8, 23), f64: (11, 52)}
+"""The bits of the exponents and of the mantissas of floats."""
 
 UNSIGNED: dict[Attribute, Attribute] = {signless: unsigned for unsigned, signless in SIGNLESS.items()}
 
@@ -147,6 +150,18 @@ def _bitcast(reader: Reader, op: HloOp) -> SSAValue:
     return reader.builder.emit(arithmetic.BitcastOp, [x], to=kind.get_element_type())
 
 
+def _reduce_precision(reader: Reader, op: hlo.ReducePrecisionOp) -> SSAValue:
+    (x,) = reader.operands(op)
+    bits = int_of(op.exponent_bits), int_of(op.mantissa_bits)
+    element = element_of(x)
+    own = BITS.get(element)
+    if own is not None and all(few >= many for few, many in zip(bits, own, strict=True)):
+        return x
+    if element != f32 or bits != BITS[bf16]:
+        raise Unsupported("floats of f32 can be rounded to those of bf16, e8m7, only")
+    return reader.builder.cast(reader.builder.cast(x, bf16), f32)
+
+
 def _compare(reader: Reader, op: hlo.CompareOp) -> SSAValue:
     operands = reader.operands(op)
     if element_of(operands[0]) == i1 and op.direction not in ("eq", "ne"):
@@ -189,20 +204,42 @@ def _polygamma(reader: Reader, op: HloOp) -> SSAValue:
     return reader.builder.emit(gamma.PolygammaOp, [reader[op.operands[1]]], order=integer(int(order)))
 
 
-def _count_ones(reader: Reader, op: HloOp) -> SSAValue:
-    """Adds the bits of each word in pairs, then the pairs, and so on."""
-    (x,) = reader.operands(op)
-    b, element = reader.builder, element_of(x)
-    word = UNSIGNED.get(element, element)
-    count = x if word == element else b.emit(arithmetic.BitcastOp, [x], to=word)
-    bits = cast(IntegerType, word).bitwidth
-    width = 1
+def _as_word(b: TensorBuilder, x: SSAValue) -> SSAValue:
+    """Returns integers as unsigned ones of the same bits."""
+    word = UNSIGNED.get(element_of(x))
+    return x if word is None else b.emit(arithmetic.BitcastOp, [x], to=word)
+
+
+def _width(x: SSAValue) -> int:
+    return cast(IntegerType, element_of(x)).bitwidth
+
+
+def _ones(b: TensorBuilder, word: SSAValue) -> SSAValue:
+    """Returns how many bits of each word are 1: adds the bits in pairs, then the pairs, and so on."""
+    bits, width = _width(word), 1
     while width < bits:
-        mask = b.full_like(count, sum(((1 << width) - 1) << at for at in range(0, bits, 2 * width)))
-        upper = b.emit(arithmetic.ShiftRightOp, [count, b.full_like(count, width)])
-        count = b.add(b.emit(arithmetic.AndOp, [count, mask]), b.emit(arithmetic.AndOp, [upper, mask]))
+        mask = b.full_like(word, sum(((1 << width) - 1) << at for at in range(0, bits, 2 * width)))
+        upper = b.emit(arithmetic.ShiftRightOp, [word, b.full_like(word, width)])
+        word = b.add(b.emit(arithmetic.AndOp, [word, mask]), b.emit(arithmetic.AndOp, [upper, mask]))
         width *= 2
-    return count if word == element else b.emit(arithmetic.BitcastOp, [count], to=element)
+    return word
+
+
+def _count_ones(reader: Reader, op: HloOp) -> SSAValue:
+    (x,) = reader.operands(op)
+    b = reader.builder
+    return b.cast(_ones(b, _as_word(b, x)), element_of(x))
+
+
+def _count_leading_zeros(reader: Reader, op: HloOp) -> SSAValue:
+    """Sets all bits below the highest, and counts those that are left."""
+    (x,) = reader.operands(op)
+    b = reader.builder
+    word, width = _as_word(b, x), 1
+    while width < _width(x):
+        word = b.emit(arithmetic.OrOp, [word, b.emit(arithmetic.ShiftRightOp, [word, b.full_like(word, width)])])
+        width *= 2
+    return b.cast(_ones(b, b.emit(arithmetic.NotOp, [word])), element_of(x))
 
 
 RULES: dict[str, Rule] = {
@@ -221,7 +258,9 @@ RULES: dict[str, Rule] = {
     "stablehlo.compare": _compare,
     "stablehlo.select": _select,
     "stablehlo.clamp": _clamp,
+    "stablehlo.count_leading_zeros": _count_leading_zeros,
     "stablehlo.popcnt": _count_ones,
+    "stablehlo.reduce_precision": _reduce_precision,
     "stablehlo.optimization_barrier": Reader.operands,
     "chlo.digamma": _digamma,
     "chlo.polygamma": _polygamma,

@@ -177,15 +177,23 @@ def _scatter(reader: Reader, op: hlo.ScatterOp) -> SSAValue:
     rest = [boxes.shape[axis] for axis in boxes.rest]
     count = size_of(shape_of(places))
     flat, rows = b.reshape(moved, [count, *rest]), b.reshape(places, [count])
-    return boxes.unrolled(b, _combined(b, op, boxes.rows(b, x), rows, flat))
+    before, name = boxes.rows(b, x), applied(op.update_computation)
+    if element_of(x) != i1:
+        return boxes.unrolled(b, _combined(b, op, name, before, rows, flat))
+    name = None if name is None else ON_NUMBERS.get(name, name)
+    numbers = _combined(b, op, name, b.cast(before, i32), rows, b.cast(flat, i32))
+    return boxes.unrolled(b, b.compare("ne", numbers, b.full_like(numbers, 0)))
 
 
-def _combined(b: TensorBuilder, op: hlo.ScatterOp, x: SSAValue, rows: SSAValue, updates: SSAValue) -> SSAValue:
-    """Returns the rows of `x`, with updates combined into those that they are for."""
+ON_NUMBERS = {"stablehlo.or": "stablehlo.maximum", "stablehlo.and": "stablehlo.minimum"}
+"""What combines booleans, on the numbers 0 and 1."""
+
+
+def _combined(
+    b: TensorBuilder, op: hlo.ScatterOp, name: str | None, x: SSAValue, rows: SSAValue, updates: SSAValue
+) -> SSAValue:
+    """Returns the rows of `x`, with updates combined by an op of this name into those that they are for."""
     extent, body = shape_of(x)[0], op.update_computation
-    name = applied(body)
-    if element_of(x) == i1:
-        raise Unsupported("booleans are scattered")
     if name == "stablehlo.add":
         added = b.scatter_add(updates, rows, 0, extent)
         return added if splat_value(x) == 0 else b.add(x, added)

@@ -4,9 +4,10 @@
 
 // CHECK: stablehlo-to-tg: this has no counterpart:
 // CHECK-NEXT: stablehlo.cholesky: it has no counterpart (model.py:3)
-// CHECK-NEXT: stablehlo.custom_call @mine: it is a function of another program's runtime ({{.*}}errors.mlir:13)
+// CHECK-NEXT: stablehlo.custom_call @mine: it is a function of another program's runtime ({{.*}}errors.mlir:14)
 // CHECK-NEXT: stablehlo.while: its number of iterations is not known
 // CHECK-NEXT: stablehlo.reduce: a reduction by a function of its own is not supported
+// CHECK-NEXT: stablehlo.reduce_precision: floats of f32 can be rounded to those of bf16, e8m7, only
 // CHECK-NEXT: chlo.polygamma: the order must be a constant, an integer from 0 to 100
 func.func @f(%x: tensor<3x3xf32>, %z: tensor<f32>) -> tensor<3xf32> {
   %0 = stablehlo.cholesky %x, lower = true : tensor<3x3xf32> loc("model.py":3:4)
@@ -25,6 +26,7 @@ func.func @f(%x: tensor<3x3xf32>, %z: tensor<f32>) -> tensor<3xf32> {
     %6 = stablehlo.add %5, %b : tensor<f32>
     stablehlo.return %6 : tensor<f32>
   }
-  %7 = chlo.polygamma %4, %4 : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+  %6 = stablehlo.reduce_precision %4, format = e5m10 : tensor<3xf32>
+  %7 = chlo.polygamma %6, %6 : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
   return %7 : tensor<3xf32>
 }
