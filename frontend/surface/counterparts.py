@@ -339,6 +339,7 @@ linalg.diagonal      np.linalg.diagonal   torch.linalg.diagonal        jnp
 linalg.eigh          np.linalg.eigh       torch.linalg.eigh            jnp
 linalg.eigvalsh      np.linalg.eigvalsh   torch.linalg.eigvalsh        jnp
 linalg.inv           np.linalg.inv        torch.linalg.inv,torch.inverse jnp
+linalg.lu_factor     -                    torch.linalg.lu_factor       jax.scipy.linalg.lu_factor
 linalg.matmul        np.linalg.matmul     torch.linalg.matmul          jnp
 linalg.matrix_norm   np.linalg.matrix_norm torch.linalg.matrix_norm     jnp
 linalg.matrix_power  np.linalg.matrix_power torch.linalg.matrix_power    jnp
@@ -349,6 +350,7 @@ linalg.pinv          np.linalg.pinv       torch.linalg.pinv,torch.pinverse jnp
 linalg.qr            np.linalg.qr         torch.linalg.qr              jnp
 linalg.slogdet       np.linalg.slogdet    torch.linalg.slogdet         jnp
 linalg.solve         np.linalg.solve      torch.linalg.solve           jnp
+linalg.solve_triangular -                 torch.linalg.solve_triangular jax.scipy.linalg.solve_triangular
 linalg.svd           np.linalg.svd        torch.linalg.svd             jnp
 linalg.svdvals       np.linalg.svdvals    torch.linalg.svdvals         jnp
 linalg.tensordot     np.linalg.tensordot  torch.tensordot              jnp

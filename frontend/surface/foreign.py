@@ -99,10 +99,11 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "cond": "matrix_norm(x) times matrix_norm(inv(x)) is a condition number, with ord= of the norm",
         "eig": _GENERAL_EIGENVALUES,
         "eigvals": _GENERAL_EIGENVALUES,
+        "lu": "lu_factor has the factors in one matrix, and the permutation",
+        "lu_solve": "solve_triangular solves with one of the factors, then with the other, see lu_factor",
         "lstsq": "pinv(a) @ b is the least-squares solution",
         "multi_dot": "a @ b @ c does that",
         "norm": "vector_norm and matrix_norm do that, and tg.norm",
-        "solve_triangular": "solve takes triangular matrices too",
     },
     "tensorgrad.nn": {
         "DataParallel": "there is one device",

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tensorgrad.importers.jax.linear_algebra import is_computed_here
 from tensorgrad.passes.stablehlo.correspondence import COMPOSITES, RELU, RULE, STOP_GRADIENT
 
 RULES = ("custom_jvp_call", "custom_vjp_call")
 """The primitives of functions whose authors have written their derivatives."""
 
-EXPANDED = ("bessel_i0e", "bessel_i1e")
-"""The primitives that are no ops here, and for which an export writes series whose derivatives are others."""
+EXPANDED = ("bessel_i0e", "bessel_i1e", "custom_linear_solve")
+"""The primitives that are no ops here, and for which an export writes what has other derivatives: series, solvers."""
 
 NAMES = {"logistic": "stablehlo.logistic", "stop_gradient": STOP_GRADIENT}
 """The composites of primitives that are named otherwise there; the others are named alike."""
@@ -28,7 +29,7 @@ def with_composites(jax: Any, closed: Any) -> tuple[Any, dict[str, Any]]:
     Otherwise it would write polynomials for special functions, and nothing for derivatives.
 
     Returns:
-        The jaxpr, and by its name each equation that has a derivative of its own.
+        The jaxpr, and by its name each equation that has a derivative of its own or is computed by a function here.
     """
     rules: dict[str, Any] = {}
 
@@ -47,9 +48,9 @@ def with_composites(jax: Any, closed: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _name(jax: Any, equation: Any) -> str | None:
-    """Returns the name of the composite that an equation may be; `None` if it has a derivative of its own."""
+    """Returns the name of the composite that an equation may be; `None` if it needs one of its own."""
     primitive = equation.primitive.name
-    if primitive in EXPANDED:
+    if primitive in EXPANDED or is_computed_here(equation):
         return None
     if primitive not in RULES:
         return NAMES.get(primitive, f"chlo.{primitive}")
@@ -66,7 +67,7 @@ def _author(equation: Any) -> tuple[str, str, str]:
 def identity(equation: Any) -> tuple[str, str]:
     """Returns the name of an equation with a rule, and what tells it from those in whose derivatives it is."""
     if equation.primitive.name not in RULES:
-        return equation.primitive.name, ""
+        return equation.primitive.name, str(equation.params.get("jaxprs", ""))
     name, _, place = _author(equation)
     return name, f"{place} {equation.params['call_jaxpr']}"
 
@@ -78,6 +79,11 @@ def computed_by(equation: Any) -> Callable[..., Any]:
         return equation.primitive.bind(*operands, **equation.primitive.get_bind_params(equation.params))
 
     return computed
+
+
+def _stand_in(jax: Any, equation: Any) -> Callable[..., Any]:
+    """Returns a function of an equation's types, in place of a call of LAPACK: what it returns is never read."""
+    return lambda *_: [jax.numpy.zeros(atom.aval.shape, atom.aval.dtype) for atom in equation.outvars]
 
 
 def pulled_back(jax: Any, equation: Any) -> Callable[..., Any]:
@@ -109,7 +115,8 @@ def is_of_floats(jax: Any, atom: Any) -> bool:
 def _composite(jax: Any, name: str, equation: Any) -> Any:
     """Returns an equation as a composite of this name that consists of it."""
     operands = (atom.aval for atom in equation.invars)
-    (composite,) = jax.make_jaxpr(jax.lax.composite(computed_by(equation), name=name))(*operands).jaxpr.eqns
+    body = _stand_in(jax, equation) if is_computed_here(equation) else computed_by(equation)
+    (composite,) = jax.make_jaxpr(jax.lax.composite(body, name=name))(*operands).jaxpr.eqns
     return composite.replace(
         invars=equation.invars, outvars=equation.outvars, source_info=equation.source_info, ctx=equation.ctx
     )
@@ -118,7 +125,10 @@ def _composite(jax: Any, name: str, equation: Any) -> Any:
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Returns a parameter of an equation with changed equations, if it is a jaxpr or has some."""
     if isinstance(value, tuple | list):
-        return type(value)(_mapped(part, change) for part in value) if any(map(_is_jaxpr, value)) else value
+        if not any(map(_is_jaxpr, value)):
+            return value
+        rebuilt: Callable[[list[Any]], Any] = getattr(value, "_make", type(value))  # named tuples take no sequence
+        return rebuilt([_mapped(part, change) for part in value])
     if not _is_jaxpr(value):
         return value
     if hasattr(value, "consts"):

@@ -16,6 +16,7 @@ from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.errors import ArgumentError, InputError, OptionError
 from tensorgrad.importers.jax.derivatives import identity, is_of_floats, pulled_back, with_composites
+from tensorgrad.importers.jax.linear_algebra import computed, is_computed_here
 from tensorgrad.importers.parts import Part, as_input, declare, leaf_at, value_of
 from tensorgrad.importers.stablehlo.evaluation import applied
 from tensorgrad.importers.stablehlo.reading import read
@@ -26,6 +27,8 @@ from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import CustomVjp, custom_vjp
 
 Around: TypeAlias = Mapping[Any, CustomVjp[tuple[Tensor, ...]]]
+Called: TypeAlias = Callable[[Callable[..., tuple[Tensor, ...]], Sequence[Tensor]], Sequence[Tensor]]
+"""Returns the results of a call for its body, as a function, and its operands."""
 
 
 def _library() -> Any:
@@ -47,13 +50,13 @@ class _Exported:
         function: It, on `tg`.
         kept: The positions of the leaves that it takes: those that its results depend on.
         structure: The structure of its results.
-        rules: By the name of each call in it, the function that computes it, with its own derivative.
+        calls: By the name of each call in it, how it is computed from its body and operands.
     """
 
     function: Any
     kept: tuple[int, ...]
     structure: Any
-    rules: Mapping[str, _WithRule]
+    calls: Mapping[str, Called]
 
     def applied(self, leaves: Sequence[Any], what: str) -> Any:
         """Returns the results for leaves: a tree like JAX's, of tensors.
@@ -70,8 +73,8 @@ class _Exported:
         return self.structure.unflatten(applied(block, inputs, self._call))
 
     def _call(self, call: CallOp, operands: Sequence[Tensor]) -> Sequence[Tensor]:
-        function = self.rules[call.callee.data]
-        return function.called(lambda *values: tuple(applied(call.body.block, values, self._call)), operands)
+        called = self.calls[call.callee.data]
+        return called(lambda *values: tuple(applied(call.body.block, values, self._call)), operands)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class _WithRule:
     around: Around
     derived: dict[Any, CustomVjp[tuple[Tensor, ...]]] = field(default_factory=dict[Any, Any])
 
-    def called(self, function: Callable[..., tuple[Tensor, ...]], operands: Sequence[Tensor]) -> Sequence[Tensor]:
+    def __call__(self, function: Callable[..., tuple[Tensor, ...]], operands: Sequence[Tensor]) -> Sequence[Tensor]:
         """Returns the results of the function, which computes them here."""
         key = self.name, tuple((operand.shape, operand.dtype) for operand in operands)
         own = self.around.get(key) or self.derived.get(key) or self._derive(function, key)
@@ -167,10 +170,15 @@ class _Exporter:
             raise OptionError(f"{user_line()}: from_jax: JAX can't export the function: {error}") from error
         function = read(result.mlir_module(), "<jax.export>", "from_jax")
         kept, structure = tuple(result.module_kept_var_idx), self.tree.tree_structure(results)
-        return _Exported(function, kept, structure, {name: self._ruled(rule) for name, rule in rules.items()})
+        return _Exported(function, kept, structure, {name: self._called(rule) for name, rule in rules.items()})
 
-    def _ruled(self, equation: Any) -> _WithRule:
-        """Returns an equation with a derivative of its own, which is exported when it is first needed."""
+    def _called(self, equation: Any) -> Called:
+        """Returns how an equation is computed: by a function here, or with its own derivative.
+
+        The latter is exported when it is first needed.
+        """
+        if is_computed_here(equation):
+            return lambda _, operands: computed(equation, operands)
         is_float = [is_of_floats(self.jax, atom) for atom in equation.invars]
         atoms = [*equation.invars, *(atom for atom in equation.outvars if is_of_floats(self.jax, atom))]
         leaves, structure = self.tree.tree_flatten((tuple(_struct(self.jax, atom.aval) for atom in atoms), {}))
@@ -289,8 +297,8 @@ def from_jax(
     Raises:
         ImportError: The package `jax` is not installed.
         ArgumentError: `function` is not callable, or there is no argument of a position in `params`.
-        OptionError: JAX can't trace the function, or it uses ops without a counterpart here, such as those of a
-            decomposition or a loop until a condition holds: all are listed, with their author's lines.
+        OptionError: JAX can't trace the function, or it uses ops without a counterpart here, such as a Fourier
+            transform or a loop until a condition holds: all are listed, with their author's lines.
 
     Example:
         Train a function of JAX here:

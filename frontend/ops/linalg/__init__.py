@@ -1,6 +1,6 @@
-"""Linear algebra, with the names and signatures of the Array API standard's extension of that name: `tg.linalg`."""
+"""Linear algebra, `tg.linalg`: the Array API standard's extension of that name, and triangular factors and systems."""
 
-from tensorgrad.ops.linalg.decompositions import eigh, eigvalsh, matrix_rank, pinv, qr, svd, svdvals
+from tensorgrad.ops.linalg.decompositions import eigh, eigvalsh, lu_factor, matrix_rank, pinv, qr, svd, svdvals
 from tensorgrad.ops.linalg.norms import matrix_norm, vector_norm
 from tensorgrad.ops.linalg.products import (
     cross,
@@ -13,7 +13,7 @@ from tensorgrad.ops.linalg.products import (
     trace,
     vecdot,
 )
-from tensorgrad.ops.linalg.systems import cholesky, det, inv, slogdet, solve
+from tensorgrad.ops.linalg.systems import cholesky, det, inv, slogdet, solve, solve_triangular
 
 __all__ = [
     "cholesky",
@@ -23,6 +23,7 @@ __all__ = [
     "eigh",
     "eigvalsh",
     "inv",
+    "lu_factor",
     "matmul",
     "matrix_norm",
     "matrix_power",
@@ -33,6 +34,7 @@ __all__ = [
     "qr",
     "slogdet",
     "solve",
+    "solve_triangular",
     "svd",
     "svdvals",
     "tensordot",

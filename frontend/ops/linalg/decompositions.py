@@ -10,6 +10,7 @@ from tensorgrad.errors import OptionError
 from tensorgrad.ops import joining, reduce
 from tensorgrad.ops.elementwise.arithmetic import greater
 from tensorgrad.ops.linalg.arguments import float_matrices, symmetric_part, transposed
+from tensorgrad.ops.linalg.elimination import triangular_factors
 from tensorgrad.ops.linalg.householder import householder_qr
 from tensorgrad.ops.linalg.jacobi import jacobi_eigh, jacobi_eigvalsh
 from tensorgrad.ops.linalg.one_sided_jacobi import completed_basis, jacobi_pinv, jacobi_svd, jacobi_svdvals
@@ -27,6 +28,14 @@ class Eigh(NamedTuple):
     eigenvectors: Tensor
 
 
+class LuFactors(NamedTuple):
+    """The result of `lu_factor`."""
+
+    lu: Tensor
+    pivots: Tensor
+    permutation: Tensor
+
+
 class Qr(NamedTuple):
     """The result of `qr`."""
 
@@ -40,6 +49,34 @@ class Svd(NamedTuple):
     U: Tensor
     S: Tensor
     Vh: Tensor
+
+
+def lu_factor(x: TensorLike, /) -> LuFactors:
+    """Returns a lower triangular `L` and an upper triangular `U` with `L @ U = x[permutation]`, in f32 or f64.
+
+    By elimination with partial pivoting, as LAPACK does it. Derivatives of any order are exact if the first `min(m, n)`
+    columns of `x` are linearly independent. `solve_triangular` solves systems with the factors:
+
+        solve_triangular(lu, solve_triangular(lu, b[permutation], unit_diagonal=True), upper=True)
+
+    Args:
+        x: Matrices of shape (..., m, n).
+
+    Returns:
+        `lu`, of the shape of `x`: `U` on and above the diagonal, `L` below it, whose own diagonal is ones; `pivots`, of
+        shape (..., min(m, n)): the row with which each row was exchanged, one after the other, counted from 0; and
+        `permutation`, of shape (..., m): the row of `x` that has come to each place.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+        DTypeError: It is f16.
+
+    Example:
+        >>> lu, pivots, permutation = tg.linalg.lu_factor([[2.0, 2.0], [4.0, 2.0]])
+        >>> lu.tolist(), pivots.tolist(), permutation.tolist()
+        ([[4.0, 2.0], [0.5, 1.0]], [1, 1], [1, 0])
+    """
+    return LuFactors(*triangular_factors(float_matrices("lu_factor", x)))
 
 
 def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:

@@ -10,7 +10,7 @@ from tensorgrad.ops.contract import numbers
 from tensorgrad.ops.elementwise import arithmetic
 from tensorgrad.ops.elementwise.functions import log
 from tensorgrad.ops.linalg.arguments import square_matrices, transposed
-from tensorgrad.ops.linalg.elimination import cholesky_factor, gauss_jordan, gauss_jordan_solve
+from tensorgrad.ops.linalg.elimination import cholesky_factor, gauss_jordan, gauss_jordan_solve, substitute
 from tensorgrad.ops.promotion import as_float
 from tensorgrad.ops.shape import expand_dims
 from tensorgrad.tracing.likes import TensorLike
@@ -121,9 +121,40 @@ def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         >>> tg.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
         [1.0, 0.5]
     """
-    left, right = numbers("solve", square_matrices("solve", x1), x2)
+    left, columns, is_vector = _system("solve", x1, x2)
+    solutions = gauss_jordan_solve(left, columns)
+    return solutions[..., 0] if is_vector else solutions
+
+
+def solve_triangular(x1: TensorLike, x2: TensorLike, /, *, upper: bool = False, unit_diagonal: bool = False) -> Tensor:
+    """Returns the solution `x` of `x1 @ x = x2` for triangular matrices, by substitution.
+
+    It is not finite if a matrix is singular. For few right sides it takes fewer operations than `solve`, by a factor
+    that grows with the size. What lies beside the triangle is not read, so `x1` may hold both factors of `lu_factor`.
+
+    Args:
+        x1: Matrices of shape (..., n, n).
+        x2: A vector of shape (n,), or matrices of shape (..., n, k), whose batch axes broadcast with those of `x1`.
+        upper: Whether the triangle is the one above the diagonal, not the one below.
+        unit_diagonal: Whether the diagonal is ones, whatever `x1` has there.
+
+    Raises:
+        ShapeError: The matrices are not square, or don't match the right-hand side.
+        DTypeError: They have no common dtype.
+
+    Example:
+        >>> tg.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0]).tolist()
+        [1.0, 2.0]
+    """
+    left, right, is_vector = _system("solve_triangular", x1, x2)
+    solutions = substitute(left, right, upper, unit_diagonal)
+    return solutions[..., 0] if is_vector else solutions
+
+
+def _system(what: str, x1: TensorLike, x2: TensorLike) -> tuple[Tensor, Tensor, bool]:
+    """Returns the matrices and right sides of equations, and whether these were a vector, which is a column then."""
+    left, right = numbers(what, square_matrices(what, x1), x2)
     columns = expand_dims(right, -1) if right.ndim == 1 else right
     if not right.ndim or columns.shape[-2] != left.shape[-1]:
-        raise ShapeError(f"solve: {left.shape} does not fit a right side of shape {right.shape}")
-    solutions = gauss_jordan_solve(left, columns)
-    return solutions[..., 0] if right.ndim == 1 else solutions
+        raise ShapeError(f"{what}: {left.shape} does not fit a right side of shape {right.shape}")
+    return as_float(left), as_float(columns), right.ndim == 1

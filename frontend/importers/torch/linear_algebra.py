@@ -1,0 +1,162 @@
+"""Systems of equations, determinants, decompositions and norms of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import tensorgrad as tg
+from tensorgrad.importers import linear_algebra as lapack
+from tensorgrad.importers.torch.table import rule
+from tensorgrad.tracing.tensor import Tensor
+
+
+def _transposed(x: Tensor) -> Tensor:
+    return tg.swapaxes(x, -1, -2)
+
+
+# Systems of equations
+
+
+@rule("linalg_inv inverse")
+def _inv(**matrices: Tensor) -> Tensor:
+    (x,) = matrices.values()
+    return tg.linalg.inv(x)
+
+
+@rule("linalg_inv_ex")
+def _inv_with_failures(A: Tensor) -> tuple[Tensor, Tensor]:
+    return _with_failures(tg.linalg.inv(A))
+
+
+def _with_failures(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns matrices, and of each a number that isn't 0 where computing it failed."""
+    is_finite = tg.all(tg.isfinite(matrices), (-2, -1))
+    return matrices, tg.where(is_finite, 0, 1)
+
+
+@rule("linalg_solve")
+def _solve(A: Tensor, B: Tensor, left: bool = True) -> Tensor:
+    if B.ndim == 1 or B.shape == A.shape[:-1]:  # vectors
+        return tg.linalg.solve(A, tg.expand_dims(B, -1))[..., 0]
+    return tg.linalg.solve(A, B) if left else _transposed(tg.linalg.solve(_transposed(A), _transposed(B)))
+
+
+@rule("linalg_solve_triangular")
+def _solve_triangular(self: Tensor, B: Tensor, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    if left:
+        return tg.linalg.solve_triangular(self, B, upper=upper, unit_diagonal=unitriangular)
+    return _transposed(_solve_triangular(_transposed(self), _transposed(B), not upper, unitriangular=unitriangular))
+
+
+@rule("triangular_solve")
+def _triangular_solve(
+    self: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Tensor, Tensor]:
+    matrices = _transposed(A) if transpose else A
+    return _solve_triangular(matrices, self, upper != transpose, unitriangular=unitriangular), A
+
+
+@rule("linalg_cholesky cholesky")
+def _cholesky(self: Tensor, upper: bool = False) -> Tensor:
+    return tg.linalg.cholesky(lapack.symmetric(self, not upper), upper=upper)
+
+
+@rule("linalg_cholesky_ex")
+def _cholesky_with_failures(self: Tensor, upper: bool = False) -> tuple[Tensor, Tensor]:
+    return _with_failures(_cholesky(self, upper))
+
+
+@rule("cholesky_solve")
+def _cholesky_solve(self: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    first, second = (_transposed(input2), input2) if upper else (input2, _transposed(input2))
+    return tg.linalg.solve_triangular(second, tg.linalg.solve_triangular(first, self), upper=True)
+
+
+@rule("cholesky_inverse")
+def _cholesky_inverse(self: Tensor, upper: bool = False) -> Tensor:
+    return _cholesky_solve(tg.eye(self.shape[-1], dtype=self.dtype), self, upper)
+
+
+# Determinants
+
+
+@rule("linalg_det det")
+def _det(**matrices: Tensor) -> Tensor:
+    (x,) = matrices.values()
+    return tg.linalg.det(x)
+
+
+@rule("linalg_slogdet slogdet")
+def _slogdet(**matrices: Tensor) -> tuple[Tensor, Tensor]:
+    (x,) = matrices.values()
+    return tg.linalg.slogdet(x)
+
+
+@rule("logdet")
+def _logdet(self: Tensor) -> Tensor:
+    sign, logarithm = tg.linalg.slogdet(self)
+    return tg.where(sign < 0, float("nan"), logarithm)
+
+
+# Decompositions
+
+
+@rule("linalg_lu")
+def _lu(A: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    lu, _, permutation = tg.linalg.lu_factor(A)
+    rows, count = A.shape[-2], min(A.shape[-2:])
+    lower = tg.tril(lu[..., :count], k=-1) + tg.eye(rows, count, dtype=A.dtype)
+    return _transposed(tg.one_hot(permutation, rows, dtype=A.dtype)), lower, tg.triu(lu[..., :count, :])
+
+
+@rule("linalg_qr")
+def _qr(A: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    q, r = lapack.qr(A, "complete" if mode == "complete" else "reduced")
+    return tg.zeros((0,), A.dtype) if mode == "r" else q, r
+
+
+@rule("linalg_eigh")
+def _eigh(self: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:
+    return tg.linalg.eigh(lapack.symmetric(self, UPLO == "L"))
+
+
+@rule("linalg_eigvalsh")
+def _eigvalsh(self: Tensor, UPLO: str = "L") -> Tensor:
+    return tg.linalg.eigvalsh(lapack.symmetric(self, UPLO == "L"))
+
+
+@rule("linalg_svd")
+def _svd(A: Tensor, full_matrices: bool = True, driver: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    return tg.linalg.svd(A, full_matrices=full_matrices)
+
+
+@rule("linalg_svdvals")
+def _svdvals(A: Tensor, driver: str | None = None) -> Tensor:
+    return tg.linalg.svdvals(A)
+
+
+@rule("linalg_pinv pinverse")
+def _pinv(self: Tensor, rtol: Tensor | float | None = None, rcond: float | None = None) -> Tensor:
+    return tg.linalg.pinv(self, rtol=rtol if rcond is None else rcond)
+
+
+# Products and norms
+
+
+@rule("linalg_matrix_power matrix_power")
+def _matrix_power(self: Tensor, n: int) -> Tensor:
+    return tg.linalg.matrix_power(self, n)
+
+
+@rule("linalg_multi_dot")
+def _multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    return reduce(tg.matmul, tensors)
+
+
+@rule("linalg_matrix_norm")
+def _matrix_norm(
+    self: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False
+) -> Tensor:
+    norms = tg.linalg.matrix_norm(tg.moveaxis(self, tuple(dim), (-2, -1)), keepdims=keepdim, ord=ord)
+    return tg.moveaxis(norms, (-2, -1), tuple(dim)) if keepdim else norms
