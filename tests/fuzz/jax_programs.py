@@ -29,6 +29,9 @@ REDUCTIONS = "sum mean max min prod var std any all argmax argmin nansum nanmean
 
 INTEGERS = "bitwise_and bitwise_or bitwise_xor floor_divide remainder left_shift gcd maximum power"
 
+MATRICES = "{x} @ {x}.mT + {n} * jnp.eye({x}.shape[-2])"
+"""Symmetric positive definite matrices."""
+
 TEMPLATES = [
     *(f"jnp.{name}({{x}})" for name in UNARY.split()),
     *(f"lax.{name}({{x}})" for name in SPECIAL.split()),
@@ -159,6 +162,14 @@ TEMPLATES = [
     "lax.reduce_window({x}[:], 0.0, lax.add, (2,) * {x}.ndim, (1,) * {x}.ndim, 'VALID',"
     " window_dilation=({n},) * {x}.ndim)",
     "jnp.linalg.norm({x}, axis={d})",
+    *(f"jnp.linalg.{name}({MATRICES})" for name in ("cholesky", "inv", "det", "eigvalsh", "pinv")),
+    f"jnp.linalg.slogdet({MATRICES})[1]",
+    f"jnp.linalg.solve({MATRICES}, {{x}})",
+    f"jax.scipy.linalg.solve_triangular({MATRICES}, {{x}}, lower={{flag}})",
+    f"jax.scipy.linalg.expm(({MATRICES}) / 8)",
+    "jnp.linalg.qr({x})[1]",
+    "jnp.linalg.svd({x}, compute_uv=False)",
+    "lax.cumlogsumexp({x}, {d} % {x}.ndim, reverse={flag})",
     "jax.nn.dot_product_attention({x}, {x} * 0.5, {x} + 1, is_causal={flag})",
     # Functions of functions.
     "jax.vmap(lambda row: jnp.cumsum(row) / {n})({x}.reshape(-1, {x}.shape[-1]))",

@@ -28,6 +28,9 @@ float_power xlogy
 
 REDUCTIONS = "sum mean amax amin prod var std logsumexp any all argmax argmin nanmean nansum count_nonzero"
 
+MATRICES = "{x} @ {x}.mT + {n} * torch.eye({x}.shape[-2])"
+"""Symmetric positive definite matrices."""
+
 TEMPLATES = [
     *(f"torch.{name}({{x}})" for name in UNARY.split()),
     *(f"F.{name}({{x}})" for name in ACTIVATIONS.split()),
@@ -177,6 +180,13 @@ TEMPLATES = [
     "F.binary_cross_entropy_with_logits({x}, {y}.sigmoid())",
     "F.cross_entropy({x}, {x}.argmax(1))",
     "torch.linalg.vector_norm({x}, {n}, {d})",
+    *(f"torch.linalg.{name}({MATRICES})" for name in ("cholesky", "inv", "det", "eigvalsh", "pinv", "matrix_norm")),
+    f"torch.logdet({MATRICES})",
+    f"torch.linalg.solve({MATRICES}, {{x}})",
+    f"torch.linalg.solve_triangular({MATRICES}, {{x}}, upper={{flag}})",
+    f"torch.linalg.lu({MATRICES})[2]",
+    "torch.linalg.qr({x})[1]",
+    "torch.linalg.svdvals({x})",
     "torch.baddbmm({x}, {y}, {z})",
     "torch.addmm({x}, {y}, {z})",
     # In-place updates of a copy, some by views of it.
