@@ -6,7 +6,7 @@ Names, layouts and metadata are those of GGUF's specification and of llama.cpp's
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,17 +28,20 @@ from tensorgrad.tracing.location import user_line
 DTYPES = {"f32": ("F32", "ALL_F32"), "f16": ("F16", "MOSTLY_F16"), "q8_0": ("Q8_0", "MOSTLY_Q8_0")}
 """GGUF's names of a tensor's type and of a file's, by dtype."""
 
-ARCHITECTURES = {"mistral": "llama"}
+ARCHITECTURES = {"mistral": "llama", "mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe"}
 """llama.cpp's names of models that have another one there."""
 
-INTERLEAVED = ("llama", "mistral")
+INTERLEAVED = ("llama", "mistral", "mixtral")
 """The models whose rotary pairs are neighbors in llama.cpp, and the halves of a head here."""
 
-ALWAYS_F32 = ("_norm.weight", "position_embd.weight", "rope_freqs.weight")
+ALWAYS_F32 = ("_norm.weight", "position_embd.weight", "rope_freqs.weight", "ffn_gate_inp.weight")
 """The ends of the names of tensors that aren't rounded, besides those of one axis."""
 
 BLOCK = 32
 """The numbers that share a scale in Q8_0."""
+
+EXPERT = ("gate_proj", "up_proj", "down_proj")
+"""How experts' matrices are named in most models."""
 
 LAYERS_OF_27B = 46
 """By this number of layers llama.cpp knows the Gemma 2 whose scores are scaled by its features, not by a head's."""
@@ -56,11 +59,11 @@ def save_gguf(
 ) -> None:
     """Writes a language model as a GGUF file, which llama.cpp and what is built on it read.
 
-    Vectors, norms and positions are always f32. Where rows are no multiple of 32, f16 takes the place of q8_0, as in
-    llama.cpp's converter.
+    Vectors, norms, positions and the routers of experts are always f32. Where rows are no multiple of 32, f16 takes the
+    place of q8_0, as in llama.cpp's converter.
 
     Args:
-        model: A Llama, Mistral, Qwen, Gemma or GPT-2 of `tg.models`, without adapters (`tg.nn.merge_lora`).
+        model: A Llama, Mistral, Mixtral, Qwen, Gemma or GPT-2 of `tg.models`, without adapters (`tg.nn.merge_lora`).
         path: The file.
         dtype: How weights are stored: "f32", "f16", or "q8_0", blocks of 32 numbers of 8 bits and an f16 scale.
         tokenizer: A folder with `tokenizer.json`, of the kind that merges pairs of bytes (GPT-2, Llama 3, Qwen,
@@ -148,19 +151,34 @@ def _kind(name: str, shape: tuple[int, ...], make: Any, kind: str) -> Any:
 
 def _tensors(model: LanguageModel, names: Any) -> Iterator[tuple[str, tuple[int, ...], Callable[[Any], np.ndarray]]]:
     """Yields the name, the shape and the maker of each tensor of a file, from arrays by leaf."""
-    options = model.options
+    options: Any = model.options
     if isinstance(options, LlamaOptions) and options.rope_scaling and _rotary_kind(options) == "llama3":
         factors = rotary_frequencies(replace(options, rope_scaling=None)) / rotary_frequencies(options)
         yield "rope_freqs.weight", factors.shape, lambda by_leaf: factors
+    stacks: dict[str, list[TorchTensor]] = {}
     for tensor in torch_tensors(model):
-        name = names.get_name(tensor.name, (".weight", ".bias"))
-        assert name is not None, tensor.name
+        stacks.setdefault(tensor.name if tensor.member is None else _of_all(tensor.name, options), []).append(tensor)
+    for own, tensors in stacks.items():
+        name, shape = names.get_name(own, (".weight", ".bias")), tensors[0].shape
+        assert name is not None, own
+        if tensors[0].member is not None:
+            shape = (len(tensors), *shape)
+        elif name.endswith("gate_inp_shexp.weight"):  # of one row, which is a vector there
+            shape = shape[1:]
 
-        def made(by_leaf: Mapping[int, Any], tensor: TorchTensor = tensor) -> np.ndarray:
-            array = tensor.join([by_leaf[id(part)] for part in tensor.parts])
-            return _as_there(array, tensor.name, options)
+        def made(by_leaf: Mapping[int, Any], tensors: Sequence[TorchTensor] = tensors, shape: Any = shape) -> Any:
+            arrays = [tensor.join([by_leaf[id(part)] for part in tensor.parts]) for tensor in tensors]
+            stacked = arrays[0] if len(arrays) == 1 else np.stack(arrays)
+            return _as_there(stacked, tensors[0].name, options).reshape(shape)
 
-        yield name, tensor.shape, made
+        yield name, shape, made
+
+
+def _of_all(name: str, options: LlamaOptions) -> str:
+    """Returns the name of the tensor that stacks a matrix of all experts, for the name of an expert's own."""
+    layer, _, matrix = name.removesuffix(".weight").partition(f".{options.variant.feed_forward}.experts.")
+    standard = EXPERT[options.variant.expert.index(matrix.partition(".")[2])]
+    return f"{layer}.mlp.experts.{standard}.weight"
 
 
 def _as_there(array: np.ndarray, name: str, options: Any) -> np.ndarray:
@@ -211,6 +229,12 @@ def _llama_settings(options: Any) -> Settings:
         settings["attn_logit_softcapping"] = options.attn_logit_softcapping
         settings["final_logit_softcapping"] = options.final_logit_softcapping
         settings["sliding_window"] = options.sliding_window
+    if options.has_experts:
+        settings |= {"expert_count": options.num_experts, "expert_used_count": options.num_experts_per_tok}
+    if options.moe_intermediate_size:
+        settings["expert_feed_forward_length"] = options.moe_intermediate_size
+    if options.shared_expert_intermediate_size:
+        settings["expert_shared_feed_forward_length"] = options.shared_expert_intermediate_size
     scaling = rotary_scaling(options)
     if isinstance(scaling, tg.nn.RotaryScaling) and _rotary_kind(options) == "linear":
         from gguf import RopeScalingType
@@ -235,10 +259,18 @@ def _refused(options: Any) -> Iterator[str]:
         }
     else:
         gemma, layers = options.variant.is_gemma, options.num_hidden_layers
-        wanted = {"hidden_act": ("gelu_pytorch_tanh",) if gemma else ("silu", "swish"), "num_experts": (0,)}
+        wanted = {"hidden_act": ("gelu_pytorch_tanh",) if gemma else ("silu", "swish")}
         wanted |= {"tie_word_embeddings": (True,)} if gemma else {}
         if _rotary_kind(options) == "yarn":
             yield "rope_scaling of yarn"
+        if options.has_experts and not all(map(options.is_sparse, range(layers))):
+            yield "layers without experts"
+        if options.model_type == "qwen2_moe":
+            wanted |= {"norm_topk_prob": (False,), "qkv_bias": (True,)}
+            if not options.shared_expert_intermediate_size:
+                yield "no shared expert"
+        if options.model_type == "qwen3_moe":
+            wanted["norm_topk_prob"] = (True,)
         if options.model_type not in ("llama", "mistral"):
             wanted["attention_bias"] = (False,)
             if _rotary_kind(options) == "llama3":

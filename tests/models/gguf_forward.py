@@ -13,6 +13,9 @@ import gguf
 import numpy as np
 from gguf.quants import dequantize
 
+PARTS = ("gate", "up", "down")
+"""The matrices of an expert."""
+
 
 class File:
     """The contents of a GGUF file.
@@ -94,8 +97,30 @@ class File:
         weights /= weights.sum(-1, keepdims=True)
         return self.linear(np.einsum("hqk,khf->qhf", weights, v).reshape(len(x), -1), f"{block}.attn_output")
 
+    def experts(self, x: Any, block: str) -> Any:
+        """Applies to each token the experts of its likeliest, whose weights `qwen2moe` doesn't divide by their sum."""
+        router = self.linear(x, f"{block}.ffn_gate_inp")
+        weights = np.exp(router - router.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        result = np.zeros_like(x)
+        for token, row in enumerate(x):
+            chosen = np.argsort(-weights[token])[: self.setting("expert_used_count")]
+            share = weights[token, chosen] / (1 if self.architecture == "qwen2moe" else weights[token, chosen].sum())
+            for expert, weight in zip(chosen, share, strict=True):
+                gate, up, down = (self.tensors[f"{block}.ffn_{part}_exps.weight"][expert] for part in PARTS)
+                inner = gate @ row
+                result[token] += weight * (down @ (inner / (1 + np.exp(-inner)) * (up @ row)))
+        if f"{block}.ffn_up_shexp.weight" in self.tensors:
+            gate, up, down = (self.tensors[f"{block}.ffn_{part}_shexp.weight"] for part in PARTS)
+            inner = x @ gate.T
+            shared = (inner / (1 + np.exp(-inner)) * (x @ up.T)) @ down.T
+            result += shared / (1 + np.exp(-x @ self.tensors[f"{block}.ffn_gate_inp_shexp.weight"]))[:, None]
+        return result
+
     def feed_forward(self, x: Any, block: str) -> Any:
         """Applies a feed-forward network."""
+        if f"{block}.ffn_gate_inp.weight" in self.tensors:
+            return self.experts(x, block)
         inner = self.linear(x, f"{block}.ffn_gate" if f"{block}.ffn_gate.weight" in self.tensors else f"{block}.ffn_up")
         if self.architecture in ("gpt2", "gemma", "gemma2"):
             activated = inner * (1 + np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner**3))) / 2

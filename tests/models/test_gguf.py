@@ -36,6 +36,7 @@ LLAMA3 = {
 }
 GEMMA = {"hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": True, "head_dim": 32}
 CAPS = {"query_pre_attn_scalar": 32, "attn_logit_softcapping": 5.0, "final_logit_softcapping": 7.0}
+EXPERTS = {"num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 64}
 KINDS: dict[str, dict[str, Any]] = {
     "llama": {},
     "llama 3.1": {"rope_scaling": LLAMA3, "rope_theta": 500.0},
@@ -43,6 +44,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "mistral": {"model_type": "mistral", "sliding_window": None},
     "qwen2": {"model_type": "qwen2", "tie_word_embeddings": True},
     "qwen3": {"model_type": "qwen3", "head_dim": 32},
+    "mixtral": {"model_type": "mixtral", "num_experts": 4, "num_experts_per_tok": 2},
+    "qwen2_moe": {"model_type": "qwen2_moe", "qkv_bias": True, "shared_expert_intermediate_size": 32, **EXPERTS},
+    "qwen3_moe": {"model_type": "qwen3_moe", "norm_topk_prob": True, "head_dim": 32, **EXPERTS},
     "gemma": {"model_type": "gemma", **GEMMA},
     "gemma2": {"model_type": "gemma2", "sliding_window": 4, **GEMMA, **CAPS},
 }
@@ -87,6 +91,7 @@ READ_BY_TRANSFORMERS: dict[str, dict[str, Any]] = {
     "mistral": {},
     "qwen2": {},
     "qwen3": {"head_dim": 128},
+    "qwen2_moe": {"moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632},
     "gemma2": {
         "head_dim": 256,
         "query_pre_attn_scalar": 256,
@@ -98,7 +103,8 @@ READ_BY_TRANSFORMERS: dict[str, dict[str, Any]] = {
 }
 """The models that transformers reads, and the settings of these that it doesn't read, but takes for granted.
 
-It reads no Gemma, and neither the scaling of rotary positions nor biases of a Llama.
+It reads no Gemma and no Mixtral, and neither the scaling of rotary positions nor biases of a Llama. It doesn't divide
+the weights of a Qwen3's experts by their sum, as llama.cpp does.
 """
 
 
@@ -118,7 +124,7 @@ def test_transformers_reads_the_file(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(actual, expected, atol=5e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt2"])
+@pytest.mark.parametrize("name", ["llama", "qwen2_moe", "gemma2", "gpt2"])
 @pytest.mark.parametrize("dtype", ["f16", "q8_0"])
 def test_weights_are_within_the_bounds_of_their_type(name: str, dtype: Any, tmp_path: Path) -> None:
     """That of f16 is half of a last place, that of q8_0 half a step, 1/127 of the largest of 32, rounded to f16."""
@@ -129,7 +135,7 @@ def test_weights_are_within_the_bounds_of_their_type(name: str, dtype: Any, tmp_
     assert exact.types.keys() == rounded.types.keys()
     for tensor, value in exact.tensors.items():
         kind, actual = rounded.types[tensor], rounded.tensors[tensor]
-        if value.ndim == 1 or "norm" in tensor or "position" in tensor:
+        if value.ndim == 1 or "norm" in tensor or "position" in tensor or "gate_inp" in tensor:
             assert kind == "F32" and np.array_equal(actual, value)
         elif dtype == "f16":
             assert kind == "F16" and np.array_equal(actual, value.astype(np.float16))
@@ -232,6 +238,13 @@ def test_how_texts_are_split(tmp_path: Path) -> None:
         ({"hidden_act": "gelu"}, "no llama with hidden_act = 'gelu'"),
         ({"model_type": "qwen3", "attention_bias": True}, "no qwen3 with attention_bias = True"),
         ({"model_type": "qwen2", "rope_scaling": LLAMA3}, "no qwen2 with rope_scaling of llama3"),
+        ({**KINDS["qwen3_moe"], "mlp_only_layers": [1]}, "no qwen3_moe with layers without experts"),
+        ({**KINDS["qwen2_moe"], "norm_topk_prob": True}, "no qwen2_moe with norm_topk_prob = True"),
+        (
+            {**KINDS["qwen2_moe"], "qkv_bias": False, "shared_expert_intermediate_size": 0},
+            "no qwen2_moe with no shared expert, qkv_bias = False",
+        ),
+        ({**KINDS["qwen3_moe"], "norm_topk_prob": False}, "no qwen3_moe with norm_topk_prob = False"),
         ({"model_type": "gemma", **GEMMA, "tie_word_embeddings": False}, "no gemma with tie_word_embeddings = False"),
         (
             {"model_type": "gemma2", "sliding_window": 4, **GEMMA, **CAPS, "layer_types": ["sliding_attention"] * 3},
