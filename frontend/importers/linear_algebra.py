@@ -15,8 +15,15 @@ def symmetric(x: Tensor, lower: bool) -> Tensor:
     """
     triangle, opposite = (tg.tril(x), tg.tril(x, k=-1)) if lower else (tg.triu(x), tg.triu(x, k=1))
     half = x * 0.5
-    part = half + tg.swapaxes(half, -1, -2)
-    return part + tg.stop_gradient(triangle + tg.swapaxes(opposite, -1, -2) - part)
+    part = half + half.mT
+    return part + tg.stop_gradient(triangle + opposite.mT - part)
+
+
+def solve_triangular(x: Tensor, right: Tensor, upper: bool, left: bool, unit_diagonal: bool) -> Tensor:
+    """Returns the solution `y` of `x @ y = right`, or of `y @ x = right` if `x` isn't on the left."""
+    if left:
+        return tg.linalg.solve_triangular(x, right, upper=upper, unit_diagonal=unit_diagonal)
+    return tg.linalg.solve_triangular(x.mT, right.mT, upper=not upper, unit_diagonal=unit_diagonal).mT
 
 
 def qr(x: Tensor, mode: Literal["reduced", "complete"]) -> tuple[Tensor, Tensor]:

@@ -43,7 +43,7 @@ def factors(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     left, singular, right = linalg.svd(y, full_matrices=False)
     return [
         *(*linalg.qr(x), *linalg.qr(y), *linalg.qr(y.mT), *linalg.qr(x, mode="complete")),
-        *(linalg.qr(torch.triu(y), mode="r").R, *linalg.lu(x), *linalg.lu(y), *linalg.lu(y.mT)),
+        *(linalg.qr(torch.triu(y).detach(), mode="r").R, *linalg.lu(x), *linalg.lu(y), *linalg.lu(y.mT)),
         *(values, vectors**2, linalg.eigvalsh(x), singular, (left * singular[..., None, :]) @ right, linalg.svdvals(y)),
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.importers.linear_algebra import qr, symmetric
+from tensorgrad.importers.linear_algebra import qr, solve_triangular, symmetric
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -37,12 +37,8 @@ def _svd(x: Tensor, compute_uv: bool, full_matrices: bool, **_: Any) -> Sequence
 def _triangular_solve(
     x: Tensor, right: Tensor, left_side: bool, lower: bool, transpose_a: bool, unit_diagonal: bool, **_: Any
 ) -> Sequence[Tensor]:
-    """Returns the solution of `x @ y = right`; of `y @ x = right`, whose transpose it is, if not `left_side`."""
-    is_transposed = transpose_a == left_side
-    matrices = tg.swapaxes(x, -1, -2) if is_transposed else x
-    columns = right if left_side else tg.swapaxes(right, -1, -2)
-    solution = tg.linalg.solve_triangular(matrices, columns, upper=lower == is_transposed, unit_diagonal=unit_diagonal)
-    return [solution if left_side else tg.swapaxes(solution, -1, -2)]
+    matrices = x.mT if transpose_a else x
+    return [solve_triangular(matrices, right, lower == transpose_a, left_side, unit_diagonal)]
 
 
 def _cumlogsumexp(x: Tensor, axis: int, reverse: bool, **_: Any) -> Sequence[Tensor]:

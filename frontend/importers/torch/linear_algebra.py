@@ -10,11 +10,6 @@ from tensorgrad.importers import linear_algebra as lapack
 from tensorgrad.importers.torch.table import rule
 from tensorgrad.tracing.tensor import Tensor
 
-
-def _transposed(x: Tensor) -> Tensor:
-    return tg.swapaxes(x, -1, -2)
-
-
 # Systems of equations
 
 
@@ -39,22 +34,19 @@ def _with_failures(matrices: Tensor) -> tuple[Tensor, Tensor]:
 def _solve(A: Tensor, B: Tensor, left: bool = True) -> Tensor:
     if B.ndim == 1 or B.shape == A.shape[:-1]:  # vectors
         return tg.linalg.solve(A, tg.expand_dims(B, -1))[..., 0]
-    return tg.linalg.solve(A, B) if left else _transposed(tg.linalg.solve(_transposed(A), _transposed(B)))
+    return tg.linalg.solve(A, B) if left else tg.linalg.solve(A.mT, B.mT).mT
 
 
 @rule("linalg_solve_triangular")
 def _solve_triangular(self: Tensor, B: Tensor, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    if left:
-        return tg.linalg.solve_triangular(self, B, upper=upper, unit_diagonal=unitriangular)
-    return _transposed(_solve_triangular(_transposed(self), _transposed(B), not upper, unitriangular=unitriangular))
+    return lapack.solve_triangular(self, B, upper, left, unitriangular)
 
 
 @rule("triangular_solve")
 def _triangular_solve(
     self: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Tensor, Tensor]:
-    matrices = _transposed(A) if transpose else A
-    return _solve_triangular(matrices, self, upper != transpose, unitriangular=unitriangular), A
+    return lapack.solve_triangular(A.mT if transpose else A, self, upper != transpose, True, unitriangular), A
 
 
 @rule("linalg_cholesky cholesky")
@@ -69,7 +61,7 @@ def _cholesky_with_failures(self: Tensor, upper: bool = False) -> tuple[Tensor, 
 
 @rule("cholesky_solve")
 def _cholesky_solve(self: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
-    first, second = (_transposed(input2), input2) if upper else (input2, _transposed(input2))
+    first, second = (input2.mT, input2) if upper else (input2, input2.mT)
     return tg.linalg.solve_triangular(second, tg.linalg.solve_triangular(first, self), upper=True)
 
 
@@ -103,11 +95,11 @@ def _logdet(self: Tensor) -> Tensor:
 
 
 @rule("linalg_lu")
-def _lu(A: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+def _lu(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     lu, _, permutation = tg.linalg.lu_factor(A)
     rows, count = A.shape[-2], min(A.shape[-2:])
     lower = tg.tril(lu[..., :count], k=-1) + tg.eye(rows, count, dtype=A.dtype)
-    return _transposed(tg.one_hot(permutation, rows, dtype=A.dtype)), lower, tg.triu(lu[..., :count, :])
+    return tg.one_hot(permutation, rows, dtype=A.dtype).mT, lower, tg.triu(lu[..., :count, :])
 
 
 @rule("linalg_qr")
@@ -136,9 +128,14 @@ def _svdvals(A: Tensor, driver: str | None = None) -> Tensor:
     return tg.linalg.svdvals(A)
 
 
-@rule("linalg_pinv pinverse")
+@rule("linalg_pinv")
 def _pinv(self: Tensor, rtol: Tensor | float | None = None, rcond: float | None = None) -> Tensor:
     return tg.linalg.pinv(self, rtol=rtol if rcond is None else rcond)
+
+
+@rule("pinverse")
+def _pinverse(self: Tensor, rcond: float = 1e-15) -> Tensor:
+    return tg.linalg.pinv(self, rtol=rcond)
 
 
 # Products and norms

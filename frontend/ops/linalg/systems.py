@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from tensorgrad.errors import ShapeError
@@ -121,9 +123,7 @@ def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         >>> tg.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0]).tolist()
         [1.0, 0.5]
     """
-    left, columns, is_vector = _system("solve", x1, x2)
-    solutions = gauss_jordan_solve(left, columns)
-    return solutions[..., 0] if is_vector else solutions
+    return _solved("solve", x1, x2, gauss_jordan_solve)
 
 
 def solve_triangular(x1: TensorLike, x2: TensorLike, /, *, upper: bool = False, unit_diagonal: bool = False) -> Tensor:
@@ -146,15 +146,14 @@ def solve_triangular(x1: TensorLike, x2: TensorLike, /, *, upper: bool = False, 
         >>> tg.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0]).tolist()
         [1.0, 2.0]
     """
-    left, right, is_vector = _system("solve_triangular", x1, x2)
-    solutions = substitute(left, right, upper, unit_diagonal)
-    return solutions[..., 0] if is_vector else solutions
+    return _solved("solve_triangular", x1, x2, partial(substitute, upper=upper, unit_diagonal=unit_diagonal))
 
 
-def _system(what: str, x1: TensorLike, x2: TensorLike) -> tuple[Tensor, Tensor, bool]:
-    """Returns the matrices and right sides of equations, and whether these were a vector, which is a column then."""
+def _solved(what: str, x1: TensorLike, x2: TensorLike, method: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Returns the solution of a system by a method that takes matrices and columns."""
     left, right = numbers(what, square_matrices(what, x1), x2)
     columns = expand_dims(right, -1) if right.ndim == 1 else right
     if not right.ndim or columns.shape[-2] != left.shape[-1]:
         raise ShapeError(f"{what}: {left.shape} does not fit a right side of shape {right.shape}")
-    return as_float(left), as_float(columns), right.ndim == 1
+    solutions = method(as_float(left), as_float(columns))
+    return solutions[..., 0] if right.ndim == 1 else solutions
