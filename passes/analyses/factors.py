@@ -73,7 +73,7 @@ def step_conditions(stage: GenericOp, factors: Factors, sides: Collection[int]) 
         sides: The loops that make the rows, and those that make the columns.
     """
     loops = loops_of_operands(stage)
-    masks = [_conjuncts(mask) if (mask := _mask(factor)) else [] for factor in (factors.row, factors.column)]
+    masks = [conjuncts(mask) if (mask := _mask(factor)) else [] for factor in (factors.row, factors.column)]
     return [
         condition
         for condition in masks[0]
@@ -90,11 +90,11 @@ def _mask(value: SSAValue) -> SSAValue | None:
     return op.cond if isinstance(number, FloatAttr) and number.value.data == 0 else None
 
 
-def _conjuncts(condition: SSAValue) -> list[SSAValue]:
+def conjuncts(condition: SSAValue) -> list[SSAValue]:
     """Returns the conditions that a conjunction consists of."""
     op = condition.owner
     if isinstance(op, arith.AndIOp):
-        return [*_conjuncts(op.lhs), *_conjuncts(op.rhs)]
+        return [*conjuncts(op.lhs), *conjuncts(op.rhs)]
     return [condition]
 
 

@@ -28,6 +28,7 @@ from xdsl.ir.affine import (
 from tensorgrad.dialects.buf import is_shape_only, loop_extents, maps_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import needed_for
+from tensorgrad.passes.analyses.factors import conjuncts
 from tensorgrad.passes.analyses.guards import ULT
 
 LEAST_RUN = 8
@@ -172,7 +173,9 @@ class Windows:
         return self.axes[-1].extent + self.axes[-1].reach
 
 
-def windows_of(stage: GenericOp, value: SSAValue, rank: int, columns: Sequence[int]) -> Windows | None:
+def windows_of(
+    stage: GenericOp, value: SSAValue, rank: int, columns: Sequence[int], holding: Collection[SSAValue] = ()
+) -> Windows | None:
     """Returns the windows that a contraction's factor consists of; `None` if it is anything else.
 
     Args:
@@ -180,6 +183,7 @@ def windows_of(stage: GenericOp, value: SSAValue, rank: int, columns: Sequence[i
         value: The factor.
         rank: The number of the grid's loops.
         columns: The one or two grid loops along which windows move: lines, and positions in a line.
+        holding: Conditions that hold wherever the factor is read.
     """
     extents = loop_extents(stage)
     image, guard = value, None
@@ -189,7 +193,8 @@ def windows_of(stage: GenericOp, value: SSAValue, rank: int, columns: Sequence[i
         return None
     buffer, m = stage.inputs[image.index], maps_of(stage)[image.index]
     indices = _indices(m, guard, extents)
-    if guard is not None and not _is_inside(guard, shape_of(buffer), indices, extents):
+    conditions = [] if guard is None else [other for other in conjuncts(guard) if other not in holding]
+    if not _are_inside(conditions, shape_of(buffer), indices, extents):
         return None
     axes: list[WindowAxis] = []
     taps: list[int] = []
@@ -219,27 +224,26 @@ def _loops(index: affine.Linear) -> set[int]:
     return {loop for atom in index.terms for loop in atom.used_dims()}
 
 
-def _is_inside(
-    condition: SSAValue, shape: Sequence[int], indices: Sequence[affine.Linear], extents: Sequence[int]
+def _are_inside(
+    conditions: Sequence[SSAValue], shape: Sequence[int], indices: Sequence[affine.Linear], extents: Sequence[int]
 ) -> bool:
-    """Returns whether a condition says only that some indices are below the extents of a shape."""
-    bounds = [(bound, form) for bound, forms in _bounds(condition, extents).items() for form in forms]
+    """Returns whether each of some conditions says that an index is below the extent of a shape."""
+    bounds = [
+        (bound, form)
+        for condition in conditions
+        for bound, forms in _bounds(condition, extents).items()
+        for form in forms
+    ]
     known = [
         any(bound == extent and form.terms == index.terms and form.constant == index.constant for bound, form in bounds)
         for extent, index in zip(shape, indices, strict=True)
     ]
-    return sum(known) == len(bounds) == _count(condition)
+    return sum(known) == len(bounds) == len(conditions)
 
 
 def _is_zero(value: SSAValue) -> bool:
     op = value.owner
     return isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr) and op.value.value.data == 0
-
-
-def _count(condition: SSAValue) -> int:
-    """Returns of how many conditions a condition is the conjunction."""
-    op = condition.owner
-    return _count(op.lhs) + _count(op.rhs) if isinstance(op, arith.AndIOp) else 1
 
 
 def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> OperandPosition | None:

@@ -38,7 +38,7 @@ def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: 
         DiagnosticException: The kernel is not a sum of products of rows and columns.
     """
     product = Product(kernel, schedule, code.block)
-    if product.image is not None:
+    if product.image is not None and not product.conditions:
         product.image.fill_offsets(code)
     sequential(code, last, lambda number: _Task.of(product, code, number).write(), start=first)
 
@@ -198,11 +198,14 @@ class _Task:
         """Packs a range of the reduction, and accumulates its products."""
         code, product = self.code, self.product
         schedule = product.schedule
-        part = replace(part, count=product.step_axis.fill(code, part.start, part.count, self._has_product))
-        if product.columns is not None:
-            self._pack_columns(part)
+        kept = product.step_axis.fill(code, part.start, part.count, self._has_product)
         if product.image is not None:
             product.image.copy(code, self.tile, part.start, part.count)
+            if product.conditions:
+                product.image.keep_offsets(code, product.step_axis, part.start, kept)
+        part = replace(part, count=kept)
+        if product.columns is not None:
+            self._pack_columns(part)
         blocks = (self.row_count + (schedule.rows - 1)) // schedule.rows
 
         def row_block(number: Value) -> None:

@@ -145,8 +145,9 @@ class Product:
 
     def _padded_image(self, top: Block) -> PaddedImage:
         """Allocates the memory for a padded image."""
-        windows = windows_of(self.stage, self.factors.column, len(self.kernel.extents), self.schedule.column)
-        if windows is None or self.schedule.pitch != windows.pitch or self.depth % windows.taps or self.conditions:
+        rank, columns = len(self.kernel.extents), self.schedule.column
+        windows = windows_of(self.stage, self.factors.column, rank, columns, self.conditions)
+        if windows is None or self.schedule.pitch != windows.pitch or self.depth % windows.taps:
             raise DiagnosticException(
                 f"the kernel at {line_of(self.kernel.location)} is scheduled to pad an image, but its columns are no "
                 f"windows in lines of {self.schedule.pitch} elements, or its depth is no multiple of a window"

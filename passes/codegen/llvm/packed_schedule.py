@@ -282,8 +282,11 @@ def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedul
     for columns in (tuple(range(rank - count, rank)) for count in (2, 1) if count <= rank):
         for row in rows:
             factors = None if set(row) & set(columns) else factors_of(stage, row, columns)
-            windows = None if factors is None else windows_of(stage, factors.column, rank, columns)
-            if factors and windows and not step_conditions(stage, factors, (*row, *columns)):
+            if factors is None:
+                continue
+            holding = step_conditions(stage, factors, (*row, *columns))
+            windows = windows_of(stage, factors.column, rank, columns, holding)
+            if windows is not None:
                 return _padded_schedule(kernel, stage, (row, columns), factors, windows, target)
     return None
 

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
@@ -399,6 +399,19 @@ def transposed(rows: Sequence[Value]) -> list[Value]:
                 results[i], results[i + distance] = (_shuffled(*pair, mask) for mask in (upper, lower))
         distance *= 2
     return results
+
+
+def every(stride: int, vectors: Sequence[Value], first: int) -> Value:
+    """Returns every `stride`-th element of as many neighbouring vectors, from element `first` on, as one vector."""
+    kind = cast("VectorType[Attribute]", vectors[0].type)
+    lanes = kind.element_count()
+    sources = [divmod(first + lane * stride, lanes) for lane in range(lanes)]
+    result, *others = vectors
+    for number, other in enumerate(others, 1):
+        before = [at if number == 1 else lane for lane, (_, at) in enumerate(sources)]
+        mask = [lanes + at if source == number else kept for kept, (source, at) in zip(before, sources, strict=True)]
+        result = _shuffled(result, other, mask)
+    return result
 
 
 def _shuffled(left: Value, right: Value, mask: Sequence[int]) -> Value:

@@ -5,6 +5,9 @@ it once: elements of a window lie at constant distances from its start, and neig
 vectors of an iteration of the reduction start at one offset, which a table holds. With a stride, the elements that the
 windows skip are kept apart: an axis is copied in as many phases as the stride, in each of which neighbours are windows.
 
+Which elements of a line lie in the image is known where nothing but the window moves along it. These are copied as
+vectors, whose lanes are shuffled if there is a stride, and zeros are stored around them.
+
 Vectors run across the ends of lines: products of the columns there are left out.
 """
 
@@ -15,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, SSAValue
@@ -24,16 +27,45 @@ from xdsl.ir.affine import AffineDimExpr
 from tensorgrad.dialects.buf import element_of, loop_extents, shape_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.windows import Windows
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.factors import Tile, element_if
+from tensorgrad.passes.codegen.llvm.factors import Axis, Tile, element_if
 from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
-from tensorgrad.passes.codegen.llvm.packing import sequential
-from tensorgrad.passes.scalars import Value
+from tensorgrad.passes.codegen.llvm.packing import every, sequential
+from tensorgrad.passes.scalars import Operand, Value
 
 LINE_ELEMENTS = 16
 """The elements of a cache line."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a padded line: the image's elements of one remainder by the stride, with zeros around them.
+
+    Attributes:
+        begin: The first element that lies in the image.
+        end: The first one behind these.
+        stride: The elements of a group of neighbours in the image's line, one of which is in the part.
+        group: The group of the first.
+        remainder: The place of each in its group.
+        groups: The number of whole groups in the image's line.
+    """
+
+    begin: int
+    end: int
+    stride: int
+    group: int
+    remainder: int
+    groups: int
+
+    @staticmethod
+    def of(extent: int, pitch: int, stride: int, first: int) -> Part:
+        """Returns the part of `pitch` elements that begins with element `first` of an image's line of `extent`."""
+        before, remainder = divmod(first, stride)
+        count = -(-(extent - remainder) // stride)
+        begin = min(max(-before, 0), pitch)
+        end = max(min(count - before, pitch), begin)
+        return Part(begin, end, stride, before + begin, remainder, extent // stride)
 
 
 @dataclass(frozen=True)
@@ -46,8 +78,8 @@ class PaddedImage:
         pitch: The elements of a line.
         lines: The lines that are copied.
         plane: The elements of a phase of a channel.
+        lanes: The lanes of a vector.
         memory: The memory.
-        line: The memory for a line of which parts are kept apart; `None` if it has one part.
         offsets: The table of offsets.
     """
 
@@ -56,8 +88,8 @@ class PaddedImage:
     pitch: int
     lines: int
     plane: int
+    lanes: int
     memory: SSAValue
-    line: SSAValue | None
     offsets: SSAValue
 
     @staticmethod
@@ -78,8 +110,8 @@ class PaddedImage:
         plane = plane_of(windows, lines)
         planes = depth // windows.taps * math.prod(axis.phases for axis in windows.axes)
         memory = array(planes * plane + schedule.columns)
-        line = array(line_extent(windows)) if windows.axes[-1].phases > 1 else None
-        return PaddedImage(stage, windows, windows.pitch, lines, plane, memory, line, new_array(top, i32, depth))
+        offsets = new_array(top, i32, depth)
+        return PaddedImage(stage, windows, windows.pitch, lines, plane, schedule.lanes, memory, offsets)
 
     def copy(self, code: Code, tile: Tile, start: Value, count: Value) -> None:
         """Writes the copy for a range of the reduction.
@@ -113,62 +145,124 @@ class PaddedImage:
     def _copy_line(
         self, code: Code, tile: Tile, number: Value, outer: Sequence[Value], positions: Sequence[Value]
     ) -> None:
-        """Copies a line of a channel; `positions` are the indices of the lines' phase, and of the line.
-
-        A line of several phases is first copied as it is: so all loads and stores are contiguous, or unmasked.
-        """
+        """Copies a line of a channel; `positions` are the indices of the lines' phase, and of the line."""
         *before, along = self.windows.axes
         phase, line = positions[: len(before)], positions[len(before) :]
         above = [self._first_line(tile) + at for at in line]
         own = [*outer, *(at for at, axis in zip(phase, before, strict=True) if axis.taps > 1)]
-        own += [code.number(0)] * (along.taps > 1)
         end = sum((at * self.pitch for at in line), code.number(0))
-        if along.phases == 1:
-            start = self._plane(code, number, [*phase, code.number(0)]) + end
-
-            def put(x: Value) -> None:
-                code.put(self._element(code, tile, [*above, x], own), self.memory, start + x)
-
-            parallel(code, code.number(self.pitch), None, put, is_short=True)
+        starts = [self._plane(code, number, [*phase, code.number(part)]) + end for part in range(along.phases)]
+        parts = self._parts(tile)
+        if parts is None:
+            for part, start in enumerate(starts):
+                self._copy_elements(code, tile, above, [*own, *[code.number(part)] * (along.taps > 1)], start)
             return
-        assert self.line is not None
-        whole = self.line
+        tap = [code.number(0)] * (along.taps > 1)
+        inside, place = self._located(code, tile, [*above, code.number(0)], [*own, *tap], of_line=True)
 
-        def keep(x: Value) -> None:
-            code.put(self._element(code, tile, [*above, code.number(0)], own, x), whole, x)
+        def copy() -> None:
+            for part, start in zip(parts, starts, strict=True):
+                self._clear(code, start, 0, part.begin)
+                self._copy_part(code, part, place, start)
+                self._clear(code, start, part.end, self.pitch)
 
-        parallel(code, code.number(line_extent(self.windows)), None, keep, is_short=True)
-        for part in range(along.phases):
-            start = self._plane(code, number, [*phase, code.number(part)]) + end
-            first = part * along.dilation
+        def clear() -> None:
+            for start in starts:
+                self._clear(code, start, 0, self.pitch)
 
-            def move(x: Value, start: Value = start, first: int = first) -> None:
-                code.put(code.element(whole, x * along.stride + first), self.memory, start + x)
+        if inside is None:
+            copy()
+        else:
+            code.when(inside, copy, clear)
 
-            parallel(code, code.number(rounded_up(self.pitch, LINE_ELEMENTS)), None, move)
+    def _copy_elements(
+        self, code: Code, tile: Tile, above: Sequence[Value], own: Sequence[Value], start: Value
+    ) -> None:
+        """Copies a part of a line element by element, each of which may lie outside of the image."""
+        memory = self._image(code)
 
-    def _element(
-        self, code: Code, tile: Tile, column: Sequence[Value], own: Sequence[Value], moved: Value | None = None
-    ) -> Value:
-        """Returns an element of the image, 0 outside of it: that of a window's start, or `moved` along its line."""
-        buffer = self.stage.inputs[self.windows.operand.index]
-        memory, shape = code.bindings[buffer].memory, shape_of(buffer)
+        def put(x: Value) -> None:
+            inside, place = self._located(code, tile, [*above, x], own, of_line=False)
+            code.put(element_if(code, inside, memory, place), self.memory, start + x)
+
+        parallel(code, code.number(self.pitch), None, put, is_short=True)
+
+    def _copy_part(self, code: Code, part: Part, line: Value, start: Value) -> None:
+        """Copies those elements of a part that lie in the image, whose line begins at the position `line`."""
+        memory, stride, extent = self._image(code), part.stride, part.end - part.begin
+        first, to = line + part.group * stride, start + part.begin
+        in_groups = min(extent, max(part.groups - part.group, 0))
+
+        def move(at: Operand, kind: VectorType[Attribute]) -> None:
+            lanes = kind.element_count()
+            group = [code.vector(memory, first + at * stride + i * lanes, kind) for i in range(stride)]
+            code.put_vector(every(stride, group, part.remainder), self.memory, to + at)
+
+        self._in_vectors(code, in_groups, move)
+        for at in range(in_groups, extent):
+            code.put(code.element(memory, first + (at * stride + part.remainder)), self.memory, to + at)
+
+    def _clear(self, code: Code, start: Value, begin: int, end: int) -> None:
+        """Stores zeros in the elements [`begin`, `end`) of a part of a line."""
+        zero = code.constant(0.0, element_of(self.memory))
+
+        def put(at: Operand, kind: VectorType[Attribute]) -> None:
+            code.put_vector(code.make(vector.BroadcastOp, (zero.ssa,), kind), self.memory, start + begin + at)
+
+        self._in_vectors(code, end - begin, put)
+
+    def _in_vectors(self, code: Code, extent: int, body: Callable[[Operand, VectorType[Attribute]], None]) -> None:
+        """Writes code for `extent` elements by vectors of one type, the last two of which may overlap."""
+        if extent == 0:
+            return
+        lanes = min(self.lanes, 1 << extent.bit_length() - 1)
+        kind = VectorType(element_of(self.memory), [lanes])
+        whole = extent // lanes * lanes
+        if whole > lanes:
+            sequential(code, code.number(whole), lambda at: body(at, kind), step=lanes)
+        else:
+            body(0, kind)
+        if whole < extent:
+            body(extent - lanes, kind)
+
+    def _parts(self, tile: Tile) -> list[Part] | None:
+        """Returns the parts of a line; `None` if what lies in the image is not known, or not contiguous in memory."""
+        along, index = self.windows.axes[-1], self.windows.indices[-1]
+        moving = AffineDimExpr(len(tile.grid) - 1)
+        tap = [AffineDimExpr(len(tile.grid) + len(tile.own) - 1)] if along.taps > 1 else []
+        if set(index.terms) != {moving, *tap}:
+            return None
+        extent = shape_of(self._buffer)[-1]
+        firsts = [index.constant + part * along.dilation for part in range(along.phases)]
+        return [Part.of(extent, self.pitch, along.stride, first) for first in firsts]
+
+    @property
+    def _buffer(self) -> SSAValue:
+        return self.stage.inputs[self.windows.operand.index]
+
+    def _image(self, code: Code) -> SSAValue:
+        return code.bindings[self._buffer].memory
+
+    def _located(
+        self, code: Code, tile: Tile, column: Sequence[Value], own: Sequence[Value], of_line: bool
+    ) -> tuple[Value | None, Value]:
+        """Returns whether an element of a window lies in the image, `None` if it always does, and its position.
+
+        With `of_line` it is the line that is looked at: whether it lies in the image, and where it begins.
+        """
+        shape = shape_of(self._buffer)
         loops = tile.loops(code, [], column, self.lines + self.pitch).with_own(own, tile.own)
-        step, along = AffineDimExpr(len(loops.expressions)), AffineDimExpr(len(tile.grid) - 1)
-        if moved is not None:
-            loops = loops.with_own([moved], [line_extent(self.windows)])
         conditions: list[Value] = []
         place = affine.Linear()
-        for index, extent, stride in zip(self.windows.indices, shape, affine.strides(shape), strict=True):
-            if moved is not None and along in index.terms:
-                index = index.plus(affine.Linear({step: 1}))
+        indices = self.windows.indices[:-1] if of_line else self.windows.indices
+        for index, extent, stride in zip(indices, shape, affine.strides(shape), strict=False):
             place = place.plus(index, stride)
             at = affine.linear(index.expression().replace_dims_and_symbols(loops.expressions, ()), loops.extents)
             low, high = at.bounds(loops.extents)
             if low < 0 or high >= extent:
                 conditions.append(code.place(at, loops) < extent)  # unsigned: fails below zero, too
         inside = reduce(lambda x, y: x & y, conditions) if conditions else None
-        return element_if(code, inside, memory, code.position_at(place, buffer, loops))
+        return inside, code.position_at(place, self._buffer, loops)
 
     def fill_offsets(self, code: Code) -> None:
         """Writes the table of offsets, which are the same in all ranges."""
@@ -176,16 +270,43 @@ class PaddedImage:
 
         def offset(positions: list[Value], _: Sequence[Value]) -> list[Value]:
             number, *taps = positions
-            at = self._plane(code, number, [tap % axis.cycle for tap, axis in zip(taps, axes, strict=True)])
-            for tap, axis, pitch in zip(reversed(taps), reversed(axes), (1, self.pitch), strict=False):
-                at = at + tap // axis.cycle * (axis.advance * pitch)
             place = number
             for tap, axis in zip(taps, axes, strict=True):
                 place = place * axis.taps + tap
-            code.put(at.cast(arith.IndexCastOp, i32), self.offsets, place)
+            self._put_offset(code, place, number, taps)
             return []
 
         code.nest([extent // self.windows.taps, *(axis.taps for axis in axes)], [], offset)
+
+    def keep_offsets(self, code: Code, steps: Axis, start: Value, count: Value) -> None:
+        """Writes the table of offsets of those iterations of a range that are not left out.
+
+        Args:
+            code: Where to write.
+            steps: The loops' indices at these iterations.
+            start: The first iteration of the range.
+            count: The number of those that are not left out.
+        """
+        extents = [loop_extents(self.stage)[loop] for loop in self.windows.outer]
+
+        def entry(at: Value) -> None:
+            indices = steps.indices(code, start, at)
+            number = code.number(0)
+            for index, extent in zip(indices, extents, strict=False):
+                number = number * extent + index
+            moving = iter(indices[len(extents) :])
+            taps = [next(moving) if axis.taps > 1 else code.number(0) for axis in self.windows.axes]
+            self._put_offset(code, at, number - start // self.windows.taps, taps)
+
+        parallel(code, count, None, entry)
+
+    def _put_offset(self, code: Code, place: Value, number: Value, taps: Sequence[Value]) -> None:
+        """Stores the offset of an element of a window, in the channel with a number within the range."""
+        axes = self.windows.axes
+        at = self._plane(code, number, [tap % axis.cycle for tap, axis in zip(taps, axes, strict=True)])
+        for tap, axis, pitch in zip(reversed(taps), reversed(axes), (1, self.pitch), strict=False):
+            at = at + tap // axis.cycle * (axis.advance * pitch)
+        code.put(at.cast(arith.IndexCastOp, i32), self.offsets, place)
 
     def over_lines(self, code: Code, tile: Tile, count: Value, body: Callable[[Value, list[Value]], None]) -> None:
         """Writes a loop over the columns of a tile that are in a line.
@@ -249,10 +370,3 @@ def plane_of(windows: Windows, lines: int) -> int:
     Behind the last line there is room for a cache line.
     """
     return (-(-lines * windows.pitch // LINE_ELEMENTS) + 1 | 1) * LINE_ELEMENTS
-
-
-def line_extent(windows: Windows) -> int:
-    """Returns the elements of a line of an image that the parts of whole vectors are taken from."""
-    along = windows.axes[-1]
-    last = rounded_up(windows.pitch, LINE_ELEMENTS) - 1
-    return last * along.stride + (along.phases - 1) * along.dilation + 1
