@@ -624,3 +624,17 @@ def test_memory_stays_flat() -> None:
     for _ in range(2000):
         training.step(**inputs)
     assert training.stats()["device_bytes"] == before
+
+
+def test_a_deep_expression_of_one_element() -> None:
+    """LLVM's vectorizer takes 2**40 steps for it in a loop (see `hoist_invariants`)."""
+
+    def function(table: tg.Tensor) -> tg.Tensor:
+        x = tg.take(table, np.zeros(3, np.int32), axis=0)
+        for _ in range(40):
+            x = x * x + x
+        return x
+
+    table = np.array([-0.5], np.float32)
+    result, expected = (np.asarray(tg.jit(function, device=device)(table)) for device in ("cpu", "numpy"))
+    np.testing.assert_allclose(result, expected, rtol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import cast
 
 from xdsl.dialects import arith, memref, scf
@@ -12,30 +13,50 @@ from tensorgrad.passes.scalars import constant_integer
 from tensorgrad.passes.tensors.simplify import is_pure
 
 
-def hoist_invariants(block: Block) -> None:
-    """Hoists pure ops out of the loops of a block and its nested blocks, as far as their operands permit.
+def hoist_invariants(block: Block, unwritten: Collection[SSAValue] = ()) -> None:
+    """Hoists ops out of the loops of a block and its nested blocks, as far as their operands permit.
 
     Pure ops have the same value wherever they run, and none traps: for a loop that never runs, they are merely wasted.
+    So have loads of an element whose index is a constant, from memory that isn't written. LLVM leaves these where they
+    are, since a store of the loop might be to the same memory, and all that is computed from them; and its vectorizer
+    takes exponential time for what is the same in each iteration (up to LLVM 22, `isUniformAcrossVFsAndUFs`).
+
+    Args:
+        block: The block.
+        unwritten: Memory that no op in the block writes. A result that is stored in its place is no obstacle: then each
+            element is read at one point only, which writes it afterwards.
     """
     for op in list(block.ops):
         for region in op.regions:
             for inner in region.blocks:
-                hoist_invariants(inner)
+                hoist_invariants(inner, unwritten)
         if op.regions and isinstance(op, scf.ForOp):
-            _hoist(op)
+            _hoist(op, unwritten)
 
 
-def _hoist(loop: scf.ForOp) -> None:
+def _hoist(loop: scf.ForOp, unwritten: Collection[SSAValue]) -> None:
     """Moves ops of a loop's body before it. Operands precede their users, so one walk finds all."""
     around, body = loop.parent, loop.body.block
     assert around is not None
     inside = {*body.args, *(result for op in body.ops for result in op.results)}
     for op in list(body.ops):
-        if op.regions or not op.results or any(o in inside for o in op.operands) or not is_pure(op):
+        if op.regions or not op.results or any(o in inside for o in op.operands):
+            continue
+        if not is_pure(op) and not _reads_one_element(op, unwritten):
             continue
         op.detach()
         around.insert_op_before(op, loop)
         inside.difference_update(op.results)
+
+
+def _reads_one_element(op: Operation, unwritten: Collection[SSAValue]) -> bool:
+    """Returns whether an op loads an element whose index is a constant, so that it exists if the loop never runs."""
+    return isinstance(op, memref.LoadOp) and op.memref in unwritten and all(map(_is_constant, op.indices))
+
+
+def _is_constant(value: SSAValue) -> bool:
+    op = value.owner
+    return constant_integer(op.input if isinstance(op, arith.IndexCastOp) else value) is not None
 
 
 def carry_addresses(block: Block) -> None:

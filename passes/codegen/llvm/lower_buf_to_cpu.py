@@ -86,7 +86,8 @@ class _Lowering(FunctionLowering):
                     f"the kernel made at {line_of(team.kernel.location)} is scheduled for shaders "
                     f"({schedule.archetype}): run `schedule` with a target whose language is llvm"
                 )
-        hoist_invariants(block)
+        buffers = zip(block.args, access, strict=False)
+        hoist_invariants(block, {buffer for buffer, kind in buffers if kind == "read"})
         interchange_folds(block)
         block_sums(block, MOST_TERMS_IN_LANES)
         simplify_block(block)

@@ -61,28 +61,28 @@ func.func @functions(%x: tensor<f64>, %n: tensor<ui32>) -> (tensor<f64>, tensor<
 // CHECK-NEXT:   %13 = llvm.mul %5, %7 : i64
 // CHECK-NEXT:   %14 = llvm.mul %6, %7 : i64
 // CHECK-NEXT:   %15 = llvm.call_intrinsic "llvm.umin.i64"(%14, %8) : (i64, i64) -> i64
+// CHECK-NEXT:   %16 = llvm.getelementptr inbounds %0[%9] : (!llvm.ptr, i64) -> !llvm.ptr, f64
+// CHECK-NEXT:   %17 = llvm.load %16 {alignment = 8 : i64} : !llvm.ptr -> f64
+// CHECK-NEXT:   %18 = llvm.call @libm.tanh(%17) : (f64) -> f64
+// CHECK-NEXT:   %19 = llvm.call_intrinsic "llvm.exp.f64"(%18) : (f64) -> f64
+// CHECK-NEXT:   %20 = llvm.getelementptr inbounds %1[%9] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+// CHECK-NEXT:   %21 = llvm.load %20 {alignment = 4 : i64} : !llvm.ptr -> i32
+// CHECK-NEXT:   %22 = llvm.lshr %21, %10 : i32
+// CHECK-NEXT:   %23 = llvm.and %21, %11 : i32
+// CHECK-NEXT:   %24 = llvm.sitofp %22 : i32 to f32
+// CHECK-NEXT:   %25 = llvm.fmul %24, %12 : f32
+// CHECK-NEXT:   %26 = llvm.sitofp %23 : i32 to f32
+// CHECK-NEXT:   %27 = llvm.fadd %25, %26 : f32
 // CHECK-NEXT:   llvm.br ^bb1(%13 : i64)
-// CHECK-NEXT: ^bb1(%16: i64):
-// CHECK-NEXT:   %17 = llvm.icmp "slt" %16, %15 : i64
-// CHECK-NEXT:   llvm.cond_br %17, ^bb2, ^bb3
+// CHECK-NEXT: ^bb1(%28: i64):
+// CHECK-NEXT:   %29 = llvm.icmp "slt" %28, %15 : i64
+// CHECK-NEXT:   llvm.cond_br %29, ^bb2, ^bb3
 // CHECK-NEXT: ^bb2:
-// CHECK-NEXT:   %18 = llvm.getelementptr inbounds %0[%9] : (!llvm.ptr, i64) -> !llvm.ptr, f64
-// CHECK-NEXT:   %19 = llvm.load %18 {alignment = 8 : i64} : !llvm.ptr -> f64
-// CHECK-NEXT:   %20 = llvm.call @libm.tanh(%19) : (f64) -> f64
-// CHECK-NEXT:   %21 = llvm.call_intrinsic "llvm.exp.f64"(%20) : (f64) -> f64
-// CHECK-NEXT:   %22 = llvm.getelementptr inbounds %2[%9] : (!llvm.ptr, i64) -> !llvm.ptr, f64
-// CHECK-NEXT:   llvm.store %21, %22 {alignment = 8 : i64} : f64, !llvm.ptr
-// CHECK-NEXT:   %23 = llvm.getelementptr inbounds %1[%9] : (!llvm.ptr, i64) -> !llvm.ptr, i32
-// CHECK-NEXT:   %24 = llvm.load %23 {alignment = 4 : i64} : !llvm.ptr -> i32
-// CHECK-NEXT:   %25 = llvm.lshr %24, %10 : i32
-// CHECK-NEXT:   %26 = llvm.and %24, %11 : i32
-// CHECK-NEXT:   %27 = llvm.sitofp %25 : i32 to f32
-// CHECK-NEXT:   %28 = llvm.fmul %27, %12 : f32
-// CHECK-NEXT:   %29 = llvm.sitofp %26 : i32 to f32
-// CHECK-NEXT:   %30 = llvm.fadd %28, %29 : f32
+// CHECK-NEXT:   %30 = llvm.getelementptr inbounds %2[%9] : (!llvm.ptr, i64) -> !llvm.ptr, f64
+// CHECK-NEXT:   llvm.store %19, %30 {alignment = 8 : i64} : f64, !llvm.ptr
 // CHECK-NEXT:   %31 = llvm.getelementptr inbounds %3[%9] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-// CHECK-NEXT:   llvm.store %30, %31 {alignment = 4 : i64} : f32, !llvm.ptr
-// CHECK-NEXT:   %32 = llvm.add %16, %8 overflow<nsw> : i64
+// CHECK-NEXT:   llvm.store %27, %31 {alignment = 4 : i64} : f32, !llvm.ptr
+// CHECK-NEXT:   %32 = llvm.add %28, %8 overflow<nsw> : i64
 // CHECK-NEXT:   llvm.br ^bb1(%32 : i64)
 // CHECK-NEXT: ^bb3:
 // CHECK-NEXT:   llvm.return

@@ -258,3 +258,19 @@ func.func @again(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 // CHECK:        arith.mulf
 // CHECK:        arith.mulf
 // CHECK-NEXT:   arith.divf
+
+// -----
+
+// An element at a constant index is loaded before the loop, and what is computed from it too.
+func.func @one_element(%table: tensor<1xf32>) -> tensor<8xf32> {
+  %0 = tg.constant value = dense<0> : tensor<8xi32>
+  %1 = tg.take %table, %0 axis = 0 : tensor<1xf32>, tensor<8xi32>
+  %2 = tg.sqrt %1 : tensor<8xf32>
+  func.return %2 : tensor<8xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read_write"] {
+// CHECK:        %13 = memref.load %0[%12] : memref<1xf32>
+// CHECK-NEXT:   %14 = math.sqrt %13 : f32
+// CHECK-NEXT:   scf.for %15 = %5 to %8 step %7 {
+// CHECK-NEXT:     scf.for %16 = %9 to %10 step %7 {
+// CHECK-NEXT:       memref.store %14, %1[%16] : memref<8xf32>
