@@ -36,6 +36,9 @@ FOLDED_WRONGLY = "22."
 They don't check where the vector is (llvm/llvm-project#191304), nor all further uses of the mask (#198197).
 """
 
+TUNING = "+prefer-no-scatter"
+"""LLVM's cost model takes AVX-512's scatters for fast, as in stores with a stride; on Zen 4 single stores are faster."""
+
 OPTIMIZATION = 2
 """LLVM's optimization level: 1 compiles no faster, and 3 compiles longer without faster code on the workloads."""
 
@@ -93,7 +96,8 @@ def host_cpu() -> HostCpu:
     for change in filter(None, changes.split(",")):
         if change[0] not in "+-" or change[1:] not in host_features:
             raise RuntimeError(f"{FEATURES_VARIABLE}: {change!r} is not + or - and a feature, such as -avx512f")
-    features = ",".join(filter(None, (host_features.flatten(), changes)))
+    tuning = TUNING if host_features.get("avx512f") else ""
+    features = ",".join(filter(None, (host_features.flatten(), tuning, changes)))
     return HostCpu(binding.get_host_cpu_name(), features, triple, version)
 
 

@@ -416,7 +416,7 @@ class _Task:
                     loops = self.tile.loops(code, row, column, product.finish_run)
                     self._finish_element(start + j, loops)
 
-                parallel(code, high, low, element)
+                parallel(code, high, low, element, is_short=product.extents[2] < SHORT_LINE)
 
             if product.image is not None:
                 product.image.over_lines(
