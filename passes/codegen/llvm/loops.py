@@ -45,8 +45,8 @@ from tensorgrad.passes.scalars import Value
 
 REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
 
-SHORT = 16
-"""Blocks of fewer points, which can't fill the widest vector, use masked vectors."""
+WIDEST = 16
+"""The lanes of the widest vector of f32."""
 
 UNROLLED_TERMS, UNROLLED_OPS = 16, 256
 """Reductions of at most this many terms, and this many ops in total, are fully unrolled."""
@@ -103,11 +103,37 @@ def parallel(
         return []
 
     code.loop_to(stop, [], iteration, start=start)
+    _mark(code, PARALLEL, *([MASKED] if is_short else []))
+
+
+def _nest_of_reduction(
+    code: Code,
+    extents: Sequence[int],
+    start: Sequence[Value],
+    body: Callable[[list[Value], Sequence[Value]], Sequence[Value]],
+) -> list[Value]:
+    """Writes the loops of a reduction; a short innermost one uses masked vectors."""
+    *outer, last = extents
+
+    def innermost(positions: list[Value], held: Sequence[Value]) -> list[Value]:
+        results = code.loop(last, held, lambda at, values: body([*positions, at], values))
+        if _is_short(last):
+            _mark(code, PARALLEL, MASKED)
+        return results
+
+    return code.nest(outer, start, innermost)
+
+
+def _is_short(extent: int) -> bool:
+    """Returns whether a loop uses masked vectors: if more iterations than vectors would run one by one otherwise."""
+    return extent % WIDEST > extent // WIDEST
+
+
+def _mark(code: Code, *attributes: str) -> None:
+    """Sets attributes of the loop that was written last."""
     loop = code.block.last_op
     assert loop is not None
-    loop.attributes[PARALLEL] = UnitAttr()
-    if is_short:
-        loop.attributes[MASKED] = UnitAttr()
+    loop.attributes |= dict.fromkeys(attributes, UnitAttr())
 
 
 def _folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
@@ -211,7 +237,7 @@ class _Points:
             def last(at: Value) -> None:
                 self._values(code, stage, [*positions, at], own, reduced)
 
-            parallel(code, code.number(own[-1]), None, last)
+            parallel(code, code.number(own[-1]), None, last, is_short=_is_short(own[-1]))
             return []
 
         code.nest(own[:-1], [], inside)
@@ -236,7 +262,7 @@ class _Points:
                 self.rows.store(code, stage, lambda: _place(places, extents), env)
                 return _carried_on(code, reductions, held, new)
 
-            values = _finished(reductions, code.nest(reduced, _started(code, reductions), body))
+            values = _finished(reductions, _nest_of_reduction(code, reduced, _started(code, reductions), body))
         store_outputs(self.kernel, stage, code, loops, values)
         return values
 
@@ -312,7 +338,7 @@ class _Blocks:
             place = self._place(at)
             body(loops, {buffer: code.element(array, place) for buffer, array in arrays.items()})
 
-        parallel(code, self.stop, self.start, at_point, is_short=self.block < SHORT)
+        parallel(code, self.stop, self.start, at_point, is_short=_is_short(self.block))
 
     def _place(self, at: Value) -> Value:
         """Returns a point's position in an array over the block."""

@@ -274,3 +274,19 @@ func.func @one_element(%table: tensor<1xf32>) -> tensor<8xf32> {
 // CHECK-NEXT:   scf.for %15 = %5 to %8 step %7 {
 // CHECK-NEXT:     scf.for %16 = %9 to %10 step %7 {
 // CHECK-NEXT:       memref.store %14, %1[%16] : memref<8xf32>
+
+// -----
+
+// Of 31 iterations, 15 would run one by one behind the first vector, so vectors are masked; 33 leave one.
+func.func @rows(%x: tensor<64x31xf32>, %y: tensor<64x33xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %0 = tg.sum %x axes = [1] : tensor<64x31xf32>
+  %1 = tg.sum %y axes = [1] : tensor<64x33xf32>
+  func.return %0, %1 : tensor<64xf32>, tensor<64xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read", "read_write", "read_write"] {
+// CHECK:        %18 = scf.for %19 = %14 to %13 step %11 iter_args(%20 = %12) -> (f32) {
+// CHECK:        } {cpu.parallel, cpu.masked}
+// CHECK:        %25 = scf.for %26 = %14 to %15 step %11 iter_args(%27 = %12) -> (f32) {
+// CHECK:          scf.yield %30 : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT:   memref.store
