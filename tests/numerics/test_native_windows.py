@@ -62,6 +62,8 @@ WINDOWS: Mapping[str, tuple[Shapes, Mapping[str, Any]]] = {
     "depthwise, strided by three": (((2, 3, 7, 23), (3, 1, 3, 3)), {"padding": 1, "stride": 3, "groups": 3}),
     "depthwise, in phases": (((2, 3, 9, 20), (3, 1, 4, 4)), {"padding": 1, "stride": 2, "groups": 3}),
     "depthwise, padded by more than a line": (((1, 2, 3, 2), (2, 1, 5, 5)), {"padding": 4, "groups": 2}),
+    "depthwise, down": (((2, 3, 9, 20), (3, 1, 3, 1)), {"stride": (1, 2), "groups": 3}),
+    "depthwise, across": (((2, 3, 9, 20), (3, 1, 1, 3)), {"stride": (2, 1), "groups": 3}),
     "several tiles of lines": (((1, 40, 30, 90), (4, 40, 3, 3)), {"padding": 1}),
     "small images": (((3, 6, 8, 8), (40, 6, 3, 3)), {"padding": 1}),
     "tiny images": (((9, 3, 3, 3), (40, 3, 3, 3)), {"padding": 1}),
