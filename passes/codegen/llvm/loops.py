@@ -15,7 +15,7 @@ from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
-from tensorgrad.dialects.buf import KernelOp, element_of
+from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of, shape_of
 from tensorgrad.dialects.cpu import MASKED, PARALLEL
 from tensorgrad.dialects.schedule import LoopsSchedule
 from tensorgrad.dialects.tg.base import is_float
@@ -111,22 +111,39 @@ def _nest_of_reduction(
     extents: Sequence[int],
     start: Sequence[Value],
     body: Callable[[list[Value], Sequence[Value]], Sequence[Value]],
+    is_short: bool,
 ) -> list[Value]:
-    """Writes the loops of a reduction; a short innermost one uses masked vectors."""
+    """Writes the loops of a reduction; if the innermost one is short, it uses masked vectors."""
     *outer, last = extents
 
     def innermost(positions: list[Value], held: Sequence[Value]) -> list[Value]:
         results = code.loop(last, held, lambda at, values: body([*positions, at], values))
-        if _is_short(last):
+        if is_short:
             _mark(code, PARALLEL, MASKED)
         return results
 
     return code.nest(outer, start, innermost)
 
 
-def _is_short(extent: int) -> bool:
-    """Returns whether a loop uses masked vectors: if more iterations than vectors would run one by one otherwise."""
-    return extent % WIDEST > extent // WIDEST
+def _is_short(stage: GenericOp, loop: int, extent: int) -> bool:
+    """Returns whether a loop of a stage uses masked vectors: if otherwise more iterations than vectors ran one by one.
+
+    With a stride, LLVM loads masked vectors by gathers, which take longer; only what fills no vector is masked then.
+    """
+    if extent < WIDEST:
+        return True
+    return extent % WIDEST > extent // WIDEST and not _has_stride(stage, loop)
+
+
+def _has_stride(stage: GenericOp, loop: int) -> bool:
+    """Returns whether neighbouring iterations of a loop access elements of a buffer that are no neighbours."""
+    extents = loop_extents(stage)
+    places = [
+        affine.linear_position(m.results, shape_of(buffer), extents)
+        for buffer, m in zip(stage.operands, maps_of(stage), strict=True)
+        if not is_shape_only(buffer)
+    ]
+    return any(factor != 1 and loop in atom.used_dims() for place in places for atom, factor in place.terms.items())
 
 
 def _mark(code: Code, *attributes: str) -> None:
@@ -237,7 +254,8 @@ class _Points:
             def last(at: Value) -> None:
                 self._values(code, stage, [*positions, at], own, reduced)
 
-            parallel(code, code.number(own[-1]), None, last, is_short=_is_short(own[-1]))
+            place = len(self.kernel.extents) + len(own) - 1
+            parallel(code, code.number(own[-1]), None, last, is_short=_is_short(stage, place, own[-1]))
             return []
 
         code.nest(own[:-1], [], inside)
@@ -262,7 +280,9 @@ class _Points:
                 self.rows.store(code, stage, lambda: _place(places, extents), env)
                 return _carried_on(code, reductions, held, new)
 
-            values = _finished(reductions, _nest_of_reduction(code, reduced, _started(code, reductions), body))
+            is_short = _is_short(stage, len(loop_extents(stage)) - 1, reduced[-1])
+            values = _nest_of_reduction(code, reduced, _started(code, reductions), body, is_short)
+            values = _finished(reductions, values)
         store_outputs(self.kernel, stage, code, loops, values)
         return values
 
@@ -338,7 +358,9 @@ class _Blocks:
             place = self._place(at)
             body(loops, {buffer: code.element(array, place) for buffer, array in arrays.items()})
 
-        parallel(code, self.stop, self.start, at_point, is_short=_is_short(self.block))
+        parallel(
+            code, self.stop, self.start, at_point, is_short=_is_short(stage, len(self.kernel.extents) - 1, self.block)
+        )
 
     def _place(self, at: Value) -> Value:
         """Returns a point's position in an array over the block."""
