@@ -45,8 +45,8 @@ from tensorgrad.passes.scalars import Value
 
 REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
 
-WIDEST = 16
-"""The lanes of the widest vector of f32."""
+FEWEST, WIDEST = 4, 16
+"""The fewest elements of a row that take longer one by one than in a masked vector, and the lanes of the widest one."""
 
 UNROLLED_TERMS, UNROLLED_OPS = 16, 256
 """Reductions of at most this many terms, and this many ops in total, are fully unrolled."""
@@ -58,8 +58,19 @@ AtPoint: TypeAlias = Callable[[Loops, Mapping[SSAValue, Value]], None]
 """Writes code at a point of a block, given its loops, and the values left by earlier stages."""
 
 
-def write_loops(kernel: KernelOp, schedule: LoopsSchedule, code: Code, first: Value, last: Value) -> None:
-    """Writes a loop over the blocks of the tasks in [`first`, `last`)."""
+def write_loops(
+    kernel: KernelOp, schedule: LoopsSchedule, code: Code, first: Value, last: Value, has_masks: bool
+) -> None:
+    """Writes a loop over the blocks of the tasks in [`first`, `last`).
+
+    Args:
+        kernel: The kernel.
+        schedule: Its schedule.
+        code: Where to write.
+        first: The first task.
+        last: The one after the last task.
+        has_masks: Whether masked vectors are as fast as whole ones.
+    """
     total = schedule.blocks_over(kernel.extents)
     start = first * schedule.blocks
     stop = last * schedule.blocks
@@ -71,9 +82,9 @@ def write_loops(kernel: KernelOp, schedule: LoopsSchedule, code: Code, first: Va
 
     def block(at: Value, _: Sequence[Value]) -> list[Value]:
         if rows is not None:
-            _Points(kernel, code, grid_loops(at, kernel.extents), rows).write()
+            _Points(kernel, code, grid_loops(at, kernel.extents), rows, has_masks).write()
         else:
-            _Blocks(kernel, code, top, at, schedule.block).write()
+            _Blocks(kernel, code, top, at, schedule.block, has_masks).write()
         return []
 
     code.loop_to(stop, [], block, start=start)
@@ -125,14 +136,15 @@ def _nest_of_reduction(
     return code.nest(outer, start, innermost)
 
 
-def _is_short(stage: GenericOp, loop: int, extent: int) -> bool:
+def _is_short(stage: GenericOp, loop: int, extent: int, has_masks: bool) -> bool:
     """Returns whether a loop of a stage uses masked vectors: if otherwise more iterations than vectors ran one by one.
 
-    With a stride, LLVM loads masked vectors by gathers, which take longer; only what fills no vector is masked then.
+    Where masked vectors are slow, only a loop that fills none uses them. They are if neighbouring iterations access
+    elements that are no neighbours, which LLVM then gathers.
     """
     if extent < WIDEST:
         return True
-    return extent % WIDEST > extent // WIDEST and not _has_stride(stage, loop)
+    return has_masks and extent % WIDEST > extent // WIDEST and not _has_stride(stage, loop)
 
 
 def _has_stride(stage: GenericOp, loop: int) -> bool:
@@ -231,8 +243,8 @@ class Rows:
 class _Points:
     """Writes the stages point by point, with each stage's own loops innermost."""
 
-    def __init__(self, kernel: KernelOp, code: Code, point: Loops, rows: Rows):
-        self.kernel, self.code, self.point, self.rows = kernel, code, point, rows
+    def __init__(self, kernel: KernelOp, code: Code, point: Loops, rows: Rows, has_masks: bool):
+        self.kernel, self.code, self.point, self.rows, self.has_masks = kernel, code, point, rows, has_masks
         self.known: dict[SSAValue, Value] = {}
 
     def write(self) -> None:
@@ -254,8 +266,8 @@ class _Points:
             def last(at: Value) -> None:
                 self._values(code, stage, [*positions, at], own, reduced)
 
-            place = len(self.kernel.extents) + len(own) - 1
-            parallel(code, code.number(own[-1]), None, last, is_short=_is_short(stage, place, own[-1]))
+            is_short = self._is_short(stage, len(self.kernel.extents) + len(own) - 1)
+            parallel(code, code.number(own[-1]), None, last, is_short)
             return []
 
         code.nest(own[:-1], [], inside)
@@ -280,11 +292,15 @@ class _Points:
                 self.rows.store(code, stage, lambda: _place(places, extents), env)
                 return _carried_on(code, reductions, held, new)
 
-            is_short = _is_short(stage, len(loop_extents(stage)) - 1, reduced[-1])
+            is_short = self._is_short(stage, len(loop_extents(stage)) - 1)
             values = _nest_of_reduction(code, reduced, _started(code, reductions), body, is_short)
             values = _finished(reductions, values)
         store_outputs(self.kernel, stage, code, loops, values)
         return values
+
+    def _is_short(self, stage: GenericOp, loop: int) -> bool:
+        extent = loop_extents(stage)[loop]
+        return extent >= FEWEST and _is_short(stage, loop, extent, self.has_masks)
 
     def _operands(
         self, code: Code, stage: GenericOp, loops: Loops, at: Sequence[Value], extents: Sequence[int]
@@ -308,8 +324,8 @@ class _Blocks:
     Values that a later stage reads, and the sums of a reduction, are kept in arrays over the block.
     """
 
-    def __init__(self, kernel: KernelOp, code: Code, top: Block, number: Value, block: int):
-        self.kernel, self.code, self.top, self.block = kernel, code, top, block
+    def __init__(self, kernel: KernelOp, code: Code, top: Block, number: Value, block: int, has_masks: bool):
+        self.kernel, self.code, self.top, self.block, self.has_masks = kernel, code, top, block, has_masks
         *outer, last = kernel.extents
         count = -(-last // block)
         self.start, self.stop = code.number(0), code.number(last)
@@ -359,7 +375,11 @@ class _Blocks:
             body(loops, {buffer: code.element(array, place) for buffer, array in arrays.items()})
 
         parallel(
-            code, self.stop, self.start, at_point, is_short=_is_short(stage, len(self.kernel.extents) - 1, self.block)
+            code,
+            self.stop,
+            self.start,
+            at_point,
+            _is_short(stage, len(self.kernel.extents) - 1, self.block, self.has_masks),
         )
 
     def _place(self, at: Value) -> Value:

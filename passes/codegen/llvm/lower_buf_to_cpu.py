@@ -28,6 +28,9 @@ from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.passes.tensors.simplify import simplify_block
 from tensorgrad.runtime.target import CPU, Target
 
+AVX512_BYTES = 64
+"""The size of the vectors that are loaded and stored as fast with a mask as without one, unlike those of AVX2."""
+
 
 @dataclass(frozen=True)
 class LowerBufToCpuPass(LevelPass):
@@ -76,7 +79,8 @@ class _Lowering(FunctionLowering):
         first, last = code.values(block.args[-2:])
         match team.schedule:
             case LoopsSchedule():
-                write_loops(team.kernel, team.schedule, code, first, last)
+                has_masks = self.target.vector_bytes == AVX512_BYTES
+                write_loops(team.kernel, team.schedule, code, first, last, has_masks)
             case PackedSchedule():
                 write_packed(team.kernel, team.schedule, code, first, last)
             case TilesSchedule():
