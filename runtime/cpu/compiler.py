@@ -37,7 +37,7 @@ They don't check where the vector is (llvm/llvm-project#191304), nor all further
 """
 
 TUNING = "+prefer-no-scatter"
-"""LLVM's cost model takes AVX-512's scatters for fast, as in stores with a stride; on Zen 4 single stores are faster."""
+"""LLVM's cost model takes AVX-512's scatters for fast, which stores with a stride use; on Zen 4 single stores are."""
 
 OPTIMIZATION = 2
 """LLVM's optimization level: 1 compiles no faster, and 3 compiles longer without faster code on the workloads."""
