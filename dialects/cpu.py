@@ -30,7 +30,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 PARALLEL = "cpu.parallel"
-"""Marks a loop without dependences between iterations: none reads what another writes."""
+"""Marks a loop without dependences through memory: no iteration reads what another writes. It may carry a sum."""
 
 MASKED = "cpu.masked"
 """Marks such a loop of few iterations, whose remainder a masked vector executes."""

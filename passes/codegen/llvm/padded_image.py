@@ -365,8 +365,5 @@ def copied_lines(windows: Windows, columns: int) -> int:
 
 
 def plane_of(windows: Windows, lines: int) -> int:
-    """Returns the elements between parts: an odd number of cache lines, so that they don't share a set of the L1.
-
-    Behind the last line there is room for a cache line.
-    """
-    return (-(-lines * windows.pitch // LINE_ELEMENTS) + 1 | 1) * LINE_ELEMENTS
+    """Returns the elements between parts: an odd number of cache lines, so that they don't share a set of the L1."""
+    return (-(-lines * windows.pitch // LINE_ELEMENTS) | 1) * LINE_ELEMENTS
