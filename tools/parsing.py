@@ -7,10 +7,10 @@ import re
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, BytesAttr, DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, ModuleOp, TensorType
 from xdsl.ir import AttributeInvT, Dialect, Operation, SSAValue
 from xdsl.parser import UnresolvedOperand
 from xdsl.universe import Universe
@@ -26,13 +26,16 @@ from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.texts import read_text
 
 MOST_ELEMENTS = 1 << 24
-"""The most elements of a constant, as the parser materializes every element even if all are equal."""
+"""The most elements of a constant: xDSL's parser repeats an element in hexadecimal as often as a type says."""
 
 MOST_POSITIONS = (1 << 63) - 1
 """The most elements of a tensor: as many as an index of 64 bits counts."""
 
 _STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 """A string literal, matched in linear time; upstream's pattern takes exponential time without a closing quote."""
+
+_SPLAT = re.compile(r"<\s*(?![\s\[\">])")
+"""The beginning of a dense constant whose elements are written as one: no list, no text in hexadecimal, not empty."""
 
 _SHAPE = r"(?:tensor|vector|memref)<((?:\s*\d+\s*x)+)"
 _ALIAS = re.compile(r"(!\w+)\s*=\s*" + _SHAPE)
@@ -88,14 +91,17 @@ class LocatingParser(UpstreamParser):
         self._first_use: dict[str, Span[str]] = {}
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
-        """Parses a dense constant into its canonical form: without it a splat of NaN prints as a list."""
-        attribute = super().parse_dense_int_or_fp_elements_attr(type)
-        element, data = attribute.get_element_type(), attribute.data.data
-        if isinstance(element, AnyFloat):
-            first = data[: element.compile_time_size]
-            if data == first * (len(data) // element.compile_time_size):
-                return DenseIntOrFPElementsAttr(attribute.type, BytesAttr(first))
-        return attribute
+        """Parses a dense constant; one element for all is stored once; xDSL repeats it, and prints NaN as a list."""
+        if not _SPLAT.match(self.lexer.input.content, self._current_token.span.start):
+            return super().parse_dense_int_or_fp_elements_attr(type)
+        with self.in_angle_brackets():
+            (literal,), _ = self._parse_tensor_literal()
+        if type is None:
+            self.parse_punctuation(":", " in dense attribute")
+            type = self._parse_dense_literal_type()
+        values = [literal.to_type(self, type.element_type)]
+        stored: Any = DenseIntOrFPElementsAttr.from_list(TensorType(type.element_type, [1]), cast(Any, values))
+        return DenseIntOrFPElementsAttr(type, BytesAttr(b"") if 0 in type.get_shape() else stored.data)
 
     def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:
         """Returns the value that an operand names, or a forward reference, whose first use is recorded."""
