@@ -12,6 +12,7 @@ import math
 import queue
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -393,13 +394,9 @@ class Ahead(Generic[T]):
             self._put("error", error)
 
     def _put(self, kind: str, value: Any) -> bool:
-        while not self._stopped.is_set():
-            try:
-                self._queue.put((kind, value), timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
+        """Puts a result into the queue, as soon as there is room; returns whether more are wanted."""
+        self._queue.put((kind, value))
+        return not self._stopped.is_set()
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -421,6 +418,9 @@ class Ahead(Generic[T]):
         """Stops the thread; returns whether it ended within the given number of seconds."""
         self._stopped.set()
         self._ended = True
+        with suppress(queue.Empty):
+            while True:  # makes room for what the thread may be putting, the last before it sees that it is stopped
+                self._queue.get_nowait()
         self._thread.join(patience)
         return not self._thread.is_alive()
 
