@@ -21,6 +21,7 @@ FINITE = {
     **dict.fromkeys(
         (
             "driver.storage.program_key.environment",
+            "importers.torch.exporting._decompositions",
             "lab.show._highlighter",
             "lab.show._style",
             "ops.native_drawing.native_drawing",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.export import ExportedProgram, default_decompositions
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
@@ -19,9 +21,6 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.importers.torch.nodes import Origin, authors_line, is_python, op_name
 from tensorgrad.importers.torch.rules import is_known
 from tensorgrad.tracing.location import user_line
-
-DECOMPOSITIONS = 4
-"""How often ops that the table doesn't have are replaced by PyTorch's decompositions."""
 
 
 @dataclass(frozen=True)
@@ -171,14 +170,13 @@ def _functional(program: ExportedProgram) -> ExportedProgram:
     for graph in program.graph_module.modules():
         if isinstance(graph, GraphModule):
             _detach_regions(graph)
-    functional = program.run_decompositions({})
-    for _ in range(DECOMPOSITIONS):
-        unknown = {node.target for node in _nodes(functional) if not (is_python(node) or is_known(op_name(node)))}
-        table = {op: rule for op, rule in default_decompositions().items() if op in unknown} if unknown else {}
-        if not table:
-            break
-        functional = functional.run_decompositions(table)
-    return functional
+    return program.run_decompositions(_decompositions())
+
+
+@cache
+def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
+    """Returns PyTorch's decompositions of ops that the table doesn't have."""
+    return {op: rule for op, rule in default_decompositions().items() if not is_known(str(op.overloadpacket))}
 
 
 def _nodes(program: ExportedProgram) -> Iterator[Node]:
