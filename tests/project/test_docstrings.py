@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import linecache
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -51,6 +52,7 @@ EXAMPLES = list({example.docstring: example for example in examples()}.values())
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name.removeprefix("tensorgrad."))
 def test_example(example: doctest.DocTest) -> None:
+    linecache.clearcache()  # otherwise the runner's debugger looks for changes of every file that a test has read
     runner = doctest.DocTestRunner(Checker(), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     output: list[str] = []
     assert runner.run(example, out=output.append).failed == 0, "".join(output)
