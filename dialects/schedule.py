@@ -228,26 +228,33 @@ class LoopsSchedule(_Native):
     A task runs whole blocks, and any thread may run any task.
 
     Attributes:
-        block: The number of points along the grid's last loop that run through the stages together. If it is 1, points
-            run one by one, with the stages' own loops innermost.
+        block: The number of neighbouring points that run through the stages together. If it is 1, points run one by
+            one, with the stages' own loops innermost.
         blocks: The number of blocks per task.
+        joined: How many of the grid's last loops are one loop, along which blocks run.
     """
 
     archetype = "loops"
 
     block: int = 1
     blocks: int = 1
+    joined: int = 1
+
+    def split(self, grid: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+        """Returns the extents of a grid's loops around blocks, and of those along which blocks run."""
+        rank = max(len(grid) - self.joined, 0)
+        return grid[:rank], grid[rank:]
 
     def blocks_over(self, grid: Sequence[int]) -> int:
         """Returns the number of blocks of a grid."""
-        last = grid[-1] if grid else 1
-        return math.prod(grid[:-1]) * -(-last // self.block)
+        around, along = self.split(grid)
+        return math.prod(around) * -(-math.prod(along) // self.block)
 
     @staticmethod
-    def of(grid: Sequence[int], block: int, blocks: int) -> LoopsSchedule:
+    def of(grid: Sequence[int], block: int, blocks: int, joined: int = 1) -> LoopsSchedule:
         """Returns the schedule that divides a grid into blocks and tasks."""
-        loops_schedule = LoopsSchedule(groups=(1, 1, 1), block=block, blocks=blocks)
-        return replace(loops_schedule, groups=(max(-(-loops_schedule.blocks_over(grid) // blocks), 1), 1, 1))
+        schedule = LoopsSchedule(groups=(1, 1, 1), block=block, blocks=blocks, joined=joined)
+        return replace(schedule, groups=(max(-(-schedule.blocks_over(grid) // blocks), 1), 1, 1))
 
     def check_covers(self, grid: Sequence[int]) -> None:
         """Checks that every point of a grid is computed.

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from tensorgrad.dialects.buf import KernelOp, iterators_of, loop_extents, shape_of
+from tensorgrad.dialects.buf import KernelOp, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.scalars import Value
 
@@ -39,6 +39,13 @@ class Loops:
             (*self.expressions, *(AffineDimExpr(first + i) for i in range(len(extents)))),
         )
 
+    def with_merged(self, bases: Sequence[Value], groups: Sequence[Sequence[int]]) -> Loops:
+        """Returns these loops and groups of further ones, each group with one base that counts its iterations."""
+        loops = self
+        for base, extents in zip(bases, groups, strict=True):
+            loops = strided(loops, base, extents)
+        return loops
+
 
 def place_of(results: Sequence[AffineExpr], buffer: SSAValue, start: int, loops: Loops) -> affine.Linear:
     """Returns the linear index of an element, from `start` on."""
@@ -54,13 +61,41 @@ def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]
     return own[:count], own[count:]
 
 
-def strided(loops: Loops, at: Value, own: list[int]) -> Loops:
+def strided(loops: Loops, at: Value, own: Sequence[int]) -> Loops:
     """Returns a stage's loops, with its own ones delinearized from one flat index."""
     total = math.prod(own)
     base = AffineDimExpr(len(loops.bases))
     extents = (*loops.extents, total)
     expressions = [affine.linear(e, extents).expression() for e in affine.delinearized(base, own)]
     return Loops((*loops.bases, at), extents, (*loops.expressions, *expressions))
+
+
+def merged_loops(stage: GenericOp, first: int, extents: Sequence[int]) -> list[list[int]]:
+    """Groups a stage's loops from `first` on: those of a group walk every operand as one loop does.
+
+    So do the loops over the rows and the columns of a whole image, which is contiguous. A loop whose index the body
+    uses stays alone.
+    """
+    indices = {op.dim.value.data for op in stage.body.block.walk() if isinstance(op, IndexOp)}
+    places = [
+        affine.linear_position(m.results, shape_of(buffer), loop_extents(stage))
+        for buffer, m in zip(stage.operands, maps_of(stage), strict=True)
+        if not is_shape_only(buffer)
+    ]
+    groups: list[list[int]] = []
+    for loop, extent in enumerate(extents, first):
+        apart = not groups or not indices.isdisjoint((loop - 1, loop))
+        if apart or not all(_continues(place, loop, extent) for place in places):
+            groups.append([])
+        groups[-1].append(extent)
+    return groups
+
+
+def _continues(place: affine.Linear, loop: int, extent: int) -> bool:
+    """Returns whether an iteration of the loop before a loop goes on behind all of the loop's iterations."""
+    before, own = AffineDimExpr(loop - 1), AffineDimExpr(loop)
+    others = {used for atom in place.terms if atom not in (before, own) for used in atom.used_dims()}
+    return place.terms.get(before, 0) == extent * place.terms.get(own, 0) and others.isdisjoint((loop - 1, loop))
 
 
 def grid_loops(point: Value, grid: Sequence[int]) -> Loops:

@@ -38,7 +38,7 @@ from tensorgrad.passes.codegen.common.stage_bodies import (
     store_outputs,
     values_to_fold,
 )
-from tensorgrad.passes.codegen.common.stage_loops import Loops, grid_loops, own_loops
+from tensorgrad.passes.codegen.common.stage_loops import Loops, grid_loops, merged_loops, own_loops, strided
 from tensorgrad.passes.codegen.llvm.extremes import ORDERED, as_float, ordered
 from tensorgrad.passes.codegen.llvm.kept_values import Kept, kept_values
 from tensorgrad.passes.scalars import Value
@@ -84,7 +84,7 @@ def write_loops(
         if rows is not None:
             _Points(kernel, code, grid_loops(at, kernel.extents), rows, has_masks).write()
         else:
-            _Blocks(kernel, code, top, at, schedule.block, has_masks).write()
+            _Blocks(kernel, code, top, at, schedule, has_masks).write()
         return []
 
     code.loop_to(stop, [], block, start=start)
@@ -260,73 +260,79 @@ class _Points:
     def _over(self, stage: GenericOp, own: Sequence[int], reduced: Sequence[int]) -> None:
         """Writes a stage with parallel loops of its own."""
 
-        code = self.code
+        code, rank = self.code, len(self.kernel.extents)
+        groups = merged_loops(stage, rank, own)
+        *outer, last = map(math.prod, groups)
 
         def inside(positions: list[Value], _: Sequence[Value]) -> list[Value]:
-            def last(at: Value) -> None:
-                self._values(code, stage, [*positions, at], own, reduced)
+            def innermost(at: Value) -> None:
+                self._values(code, stage, [*positions, at], groups, reduced)
 
-            is_short = self._is_short(stage, len(self.kernel.extents) + len(own) - 1)
-            parallel(code, code.number(own[-1]), None, last, is_short)
+            parallel(code, code.number(last), None, innermost, self._is_short(stage, rank + len(own) - 1, last))
             return []
 
-        code.nest(own[:-1], [], inside)
+        code.nest(outer, [], inside)
 
     def _values(
-        self, code: Code, stage: GenericOp, at: Sequence[Value], own: Sequence[int], reduced: Sequence[int]
+        self, code: Code, stage: GenericOp, at: Sequence[Value], own: Sequence[Sequence[int]], reduced: Sequence[int]
     ) -> list[Value]:
-        """Computes, stores and returns a stage's results at a point, and at indices of its own parallel loops."""
-        loops = self.point.with_own(at, own)
+        """Computes, stores and returns a stage's results at a point, and at indices of groups of its parallel loops."""
+        loops = self.point.with_merged(at, own)
         if not reduced:
             env = self._operands(code, stage, loops, at, own)
             values = clone_body(code, stage.body.block, env, loops)
             self.rows.store(code, stage, lambda: _place(at, own), env)
         else:
-            reductions = reductions_of(stage)
+            reductions, rank = reductions_of(stage), len(loop_extents(stage))
+            groups = merged_loops(stage, rank - len(reduced), reduced)
 
             def body(positions: list[Value], held: Sequence[Value]) -> list[Value]:
-                places, extents = [*at, *positions], [*own, *reduced]
-                inside = loops.with_own(positions, reduced)
-                env = self._operands(code, stage, inside, places, extents)
+                places, around = [*at, *positions], [*own, *groups]
+                inside = loops.with_merged(positions, groups)
+                env = self._operands(code, stage, inside, places, around)
                 new = values_to_fold(code, stage, env, inside)
-                self.rows.store(code, stage, lambda: _place(places, extents), env)
+                self.rows.store(code, stage, lambda: _place(places, around), env)
                 return _carried_on(code, reductions, held, new)
 
-            is_short = self._is_short(stage, len(loop_extents(stage)) - 1)
-            values = _nest_of_reduction(code, reduced, _started(code, reductions), body, is_short)
+            extents = list(map(math.prod, groups))
+            is_short = self._is_short(stage, rank - 1, extents[-1])
+            values = _nest_of_reduction(code, extents, _started(code, reductions), body, is_short)
             values = _finished(reductions, values)
         store_outputs(self.kernel, stage, code, loops, values)
         return values
 
-    def _is_short(self, stage: GenericOp, loop: int) -> bool:
-        extent = loop_extents(stage)[loop]
+    def _is_short(self, stage: GenericOp, loop: int, extent: int) -> bool:
         return extent >= FEWEST and _is_short(stage, loop, extent, self.has_masks)
 
     def _operands(
-        self, code: Code, stage: GenericOp, loops: Loops, at: Sequence[Value], extents: Sequence[int]
+        self, code: Code, stage: GenericOp, loops: Loops, at: Sequence[Value], groups: Sequence[Sequence[int]]
     ) -> dict[SSAValue, SSAValue]:
         """Returns the already known values of a stage's body."""
         env = stage_env(code, stage, loops, self.known)
-        return env | self.rows.load(code, stage, lambda: _place(at, extents))
+        return env | self.rows.load(code, stage, lambda: _place(at, groups))
 
 
-def _place(at: Sequence[Value], extents: Sequence[int]) -> Value:
-    """Returns the row-major position of loop indices in an array over the loops."""
+def _place(at: Sequence[Value], groups: Sequence[Sequence[int]]) -> Value:
+    """Returns the row-major position, in an array over groups of loops, of the iteration of each group."""
     result = at[0]
-    for index, extent in zip(at[1:], extents[1:], strict=True):
-        result = result * extent + index
+    for index, extents in zip(at[1:], groups[1:], strict=True):
+        result = result * math.prod(extents) + index
     return result
 
 
 class _Blocks:
-    """Writes the stages over a block of points along the grid's last loop, which is innermost in every stage.
+    """Writes the stages over a block of points along the grid's last loops, which are innermost in every stage, as one.
 
     Values that a later stage reads, and the sums of a reduction, are kept in arrays over the block.
     """
 
-    def __init__(self, kernel: KernelOp, code: Code, top: Block, number: Value, block: int, has_masks: bool):
-        self.kernel, self.code, self.top, self.block, self.has_masks = kernel, code, top, block, has_masks
-        *outer, last = kernel.extents
+    def __init__(
+        self, kernel: KernelOp, code: Code, top: Block, number: Value, schedule: LoopsSchedule, has_masks: bool
+    ):
+        self.kernel, self.code, self.top, self.has_masks = kernel, code, top, has_masks
+        self.block = block = schedule.block
+        outer, self.along = schedule.split(kernel.extents)
+        last = math.prod(self.along)
         count = -(-last // block)
         self.start, self.stop = code.number(0), code.number(last)
         row = number
@@ -338,7 +344,7 @@ class _Blocks:
         total = math.prod(outer)
         expressions = affine.delinearized(AffineDimExpr(0), outer)
         self.around = tuple(affine.linear(expression, [total]).expression() for expression in expressions)
-        self.row, self.extents = row, (total, last)
+        self.row, self.rows = row, total
         self.kept: dict[SSAValue, SSAValue] = {}
 
     def write(self) -> None:
@@ -370,7 +376,8 @@ class _Blocks:
         arrays = {buffer: self.kept[buffer] for buffer in stage.inputs if buffer in self.kept}
 
         def at_point(at: Value) -> None:
-            loops = Loops((self.row, at), self.extents, (*self.around, AffineDimExpr(1))).with_own(around, own)
+            row = Loops((self.row,), (self.rows,), self.around)
+            loops = strided(row, at, self.along).with_own(around, own)
             place = self._place(at)
             body(loops, {buffer: code.element(array, place) for buffer, array in arrays.items()})
 

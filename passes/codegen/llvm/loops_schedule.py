@@ -22,6 +22,7 @@ from tensorgrad.passes.codegen.common.archetype import (
     iteration_cycles,
     own_iterations,
 )
+from tensorgrad.passes.codegen.common.stage_loops import merged_loops
 from tensorgrad.runtime.target import Target
 
 LEAST_BLOCK, MOST_BLOCK = 4, 1 << 14
@@ -40,19 +41,20 @@ class LoopsArchetype(Archetype[LoopsSchedule]):
     def default(self, kernel: KernelOp, target: Target) -> LoopsSchedule | None:
         if kernel.attention is not None or not target.native:
             return None
-        grid = kernel.extents
-        last = grid[-1] if grid else 1
-        block = 1 if _is_along_rows(kernel) else min(last, _near_points(kernel))
-        return _of_work(kernel, block)
+        if _is_along_rows(kernel):
+            return _of_work(kernel, 1)
+        joined = _joined(kernel)
+        return _of_work(kernel, min(_along(kernel, joined), _near_points(kernel)), joined)
 
     def neighbours(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target) -> Iterator[LoopsSchedule]:
-        last = kernel.extents[-1] if kernel.extents else 1
+        joined = _joined(kernel)
+        last = _along(kernel, joined)
         for block in {1, *(min(last, width) for width in (schedule.block // 2, schedule.block * 2, NEAR_POINTS))}:
             if block >= 1 and block != schedule.block:
-                yield _of_work(kernel, block)
+                yield _of_work(kernel, block, joined if block > 1 else 1)
         for blocks in (schedule.blocks // 2, schedule.blocks * 2):
             if 1 <= blocks <= schedule.blocks_over(kernel.extents):
-                yield LoopsSchedule.of(kernel.extents, schedule.block, blocks)
+                yield LoopsSchedule.of(kernel.extents, schedule.block, blocks, schedule.joined)
 
     def cycles(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int) -> float:
         points = math.prod(kernel.extents) * own_iterations(kernel)
@@ -61,11 +63,22 @@ class LoopsArchetype(Archetype[LoopsSchedule]):
         return points / machine.lanes * iteration_cycles(kernel, machine) / min(tasks, machine.cores)
 
 
-def _of_work(kernel: KernelOp, block: int) -> LoopsSchedule:
+def _joined(kernel: KernelOp) -> int:
+    """Returns how many of the grid's last loops all stages walk as one loop, at least 1."""
+    grid = kernel.extents
+    return min((len(merged_loops(stage, 0, grid)[-1]) for stage in kernel.stages if grid), default=1)
+
+
+def _along(kernel: KernelOp, joined: int) -> int:
+    """Returns the extent of the grid's last loops, as one."""
+    return math.prod(kernel.extents[len(kernel.extents) - joined :]) if kernel.extents else 1
+
+
+def _of_work(kernel: KernelOp, block: int, joined: int = 1) -> LoopsSchedule:
     """Returns the schedule whose tasks are long enough to amortize the overhead of a task."""
     iterations = (math.prod(loop_extents(stage)[len(kernel.extents) :]) * _length(stage) for stage in kernel.stages)
     work = block * max(sum(iterations), 1)
-    return LoopsSchedule.of(kernel.extents, block, max(TASK_WORK // work, 1))
+    return LoopsSchedule.of(kernel.extents, block, max(TASK_WORK // work, 1), joined)
 
 
 def _length(stage: GenericOp) -> int:
