@@ -293,6 +293,8 @@ class PackedSchedule(_Native):
         pairs: 1 if pairs of iterations are multiplied at once: the factors are rounded to bf16, and packed as such.
         pitch: The elements of a line, if columns are windows of an image that are read from a padded copy of it; the
             columns between the end of one line and the start of the next are computed and left out. Otherwise 0.
+        along_steps: How many columns have their sums in registers at a time, as vectors along the reduction, if there
+            is one row and columns are read from a padded image; 0 if vectors run along the columns.
     """
 
     archetype = "packed"
@@ -309,6 +311,7 @@ class PackedSchedule(_Native):
     direct_columns: int = 0
     pairs: int = 0
     pitch: int = 0
+    along_steps: int = 0
 
     def extents(self, grid: Sequence[int]) -> Extents:
         """Returns the extents of everything else, of the rows and of the columns."""

@@ -272,8 +272,36 @@ def test_columns_are_those_of_one_image_if_they_fill_vectors(name: str, column: 
     assert (schedule.column, schedule.direct_columns) == (column, direct)
 
 
-@pytest.mark.parametrize("change", [{"pitch": 15}, {"depth": 35}])
-def test_images_that_are_not_padded_so_are_refused(change: Mapping[str, int]) -> None:
+def test_derivatives_of_depthwise_weights_have_vectors_along_lines() -> None:
+    """In place of vectors along the 5 x 5 weights, most of whose lanes would lie between the lines of a window."""
+    schedules = [schedule for schedule, _ in contractions("depthwise, strided")]
+    assert sorted(schedule.along_steps > 0 for schedule in schedules) == [False, False, True]
+    assert not any(schedule.along_steps for schedule, _ in contractions("same"))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_what_lies_behind_a_line_spoils_no_sum(stride: int) -> None:
+    """The first element of each line is no number, and takes part in the derivative of the first weight only."""
+    x, w = inputs_of(((2, 3, 4, 10 * stride), (3, 1, 1, 2)))
+    x[..., 0] = np.nan
+    gradient = value_and_grad(lambda w, x: tg.sum(tg.conv(x, w, stride=(1, stride), groups=3)))
+    (schedule, _) = scheduled(traced(gradient, [w, x]))[-1]
+    assert schedule.along_steps
+    _, result = as_native_code(traced(gradient, [w, x]), [w, x])
+    expected = x[..., 1 : 1 + stride * (10 - (stride == 1)) : stride].sum((0, 2, 3))
+    assert np.isnan(result[..., 0]).all()
+    np.testing.assert_allclose(result[:, 0, 0, 1], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pitch": 15}, "is scheduled to pad an image, but"),
+        ({"depth": 35}, "is scheduled to pad an image, but"),
+        ({"along_steps": 4}, "is scheduled to have vectors along its reduction, but"),
+    ],
+)
+def test_images_that_are_not_padded_so_are_refused(change: Mapping[str, int], message: str) -> None:
     module = traced(lambda x, w: tg.conv(x, w, padding=1), inputs_of(WINDOWS["same"][0]))
     passes = inference_passes(CpuDevice().target)
     lowering = next(place for place, pass_ in enumerate(passes) if pass_.name == "lower-buf-to-cpu")
@@ -283,7 +311,7 @@ def test_images_that_are_not_padded_so_are_refused(change: Mapping[str, int]) ->
     assert kernel.schedule is not None and isinstance(kernel.schedule.data, PackedSchedule)
     edited = replace(kernel.schedule.data, **change)
     kernel.schedule = ScheduleAttr(replace(edited, groups=(edited.tasks_over(kernel.extents), 1, 1)))
-    with pytest.raises(DiagnosticException, match="is scheduled to pad an image, but"):
+    with pytest.raises(DiagnosticException, match=message):
         passes[lowering].apply(Context(), module)
 
 

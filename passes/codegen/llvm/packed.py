@@ -358,6 +358,9 @@ class _Task:
         """Returns the sums of a register block over a range of the reduction."""
         code, product = self.code, self.product
         parts = columns.columns.parts(product.element)
+        if product.step_vectors is not None:
+            product.step_vectors.sum(code, part.count)
+            return [code.vector(product.step_vectors.sums, columns.first + at, kind) for at, kind in parts]
         zero = code.constant(0.0, product.element).ssa
         zeros = [code.make(vector.BroadcastOp, (zero,), kind) for kind in self._kinds(columns)]
         row_factor = self._factor(product.factors.row, part, is_row=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import VectorType, i32
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
@@ -26,6 +26,7 @@ from tensorgrad.passes.codegen.llvm.factors import Axis, FactorLayout, Tile
 from tensorgrad.passes.codegen.llvm.loops import new_array
 from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Columns, Lines, Panels
 from tensorgrad.passes.codegen.llvm.padded_image import PaddedImage
+from tensorgrad.passes.codegen.llvm.step_vectors import StepVectors, has_step_vectors
 from tensorgrad.passes.scalars import Value
 
 
@@ -54,6 +55,7 @@ class Product:
         rows: The memory for packed rows; `None` if they are read in place.
         columns: The same for columns.
         image: The padded copy of the image that columns are windows of, if they are read from one.
+        step_vectors: What sums with vectors along the reduction, if the schedule has them.
         sums: The memory for sums; `None` if they stay in registers.
         widths: The ranges of a block of ranges, of a block of blocks, and so on.
         sums_of_blocks: The memory for the sums of each of these.
@@ -107,6 +109,7 @@ class Product:
         self.columns = None if schedule.direct_columns or schedule.pitch else self._panels(top)
         self.image = self._padded_image(top) if schedule.pitch else None
         held = schedule.rows if self.ranges == 1 else schedule.tile_rows
+        self.step_vectors = self._step_vectors(top) if schedule.along_steps else None
         self.sums = None if self.stores and self.ranges == 1 else self._array(top, held * self.room)
         self.widths = block_widths(self.ranges, 1, MOST_BLOCKS)
         self.sums_of_blocks = [self._array(top, held * self.room) for _ in self.widths]
@@ -154,12 +157,25 @@ class Product:
             )
         return PaddedImage.of(self.stage, windows, self.schedule, self.room, self.depth, top)
 
+    def _step_vectors(self, top: Block) -> StepVectors:
+        """Allocates the memory for sums with vectors along the reduction."""
+        schedule, image = self.schedule, self.image
+        is_whole = self.extents[1] == 1 and self.extents[2] <= schedule.columns
+        if image is None or self.rows is None or not (is_whole and has_step_vectors(image.windows, self.conditions)):
+            raise DiagnosticException(
+                f"the kernel at {line_of(self.kernel.location)} is scheduled to have vectors along its reduction, but "
+                "not to pack one row and to multiply it with one block of windows whose elements are evenly apart"
+            )
+        kind = VectorType(self.element, [schedule.lanes])
+        return StepVectors(image, self.rows.memory, self._array(top, self.room), schedule.along_steps, kind)
+
     def _lines(self, top: Block) -> Lines:
         """Allocates the memory for a packed block of rows."""
         depth, rows = self._room_for_steps(), self.schedule.rows
         pitch = depth if self.layouts[self.factors.row].along_steps else 0
         words = new_array(top, i32, rows * depth // 2) if self.schedule.pairs else None
-        return Lines(self._array(top, rows * depth), rows, pitch, words)
+        behind = self.schedule.lanes if self.schedule.along_steps else 0
+        return Lines(self._array(top, rows * depth + behind), rows, pitch, words)
 
     def _room_for_steps(self) -> int:
         """Returns for how many iterations there is memory: with pairs for an even number, and zeros after the last."""

@@ -30,6 +30,7 @@ from tensorgrad.passes.analyses.windows import LEAST_RUN, Windows, places_of, ru
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
+from tensorgrad.passes.codegen.llvm.step_vectors import has_step_vectors
 from tensorgrad.runtime.target import Target
 
 REGISTER_BLOCKS: dict[int, tuple[int, int]] = {16: (8, 3), 32: (6, 2), 64: (12, 2)}
@@ -302,13 +303,16 @@ def _padded_schedule(
     vectors = -(-padded // lanes)
     most_rows, most_vectors = REGISTER_BLOCKS[target.vector_bytes]
     most_sums = most_rows * most_vectors
-    across = min(max(most_vectors, min(LEAST_SUMS, most_sums) // rows), vectors)
-    block_rows = evenest(rows, most_sums // across)
+    along_steps = 0
+    if rows == 1 and _is_along_steps(stage, factors, windows, sides, lanes, vectors):
+        along_steps = evenest(columns, most_sums)
+    across = vectors if along_steps else min(max(most_vectors, min(LEAST_SUMS, most_sums) // rows), vectors)
+    block_rows = evenest(rows, max(most_sums // across, 1))
     outer = math.prod(loop_extents(stage)[loop] for loop in windows.outer)
     along = strides_of(stage, factors.row, grid, *sides)
     steps = outer * windows.taps
-    direct_rows = _reads_rows(along, steps * size, columns)
-    most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH
+    direct_rows = not along_steps and _reads_rows(along, steps * size, columns)
+    most_depth = MOST_DEPTH if direct_rows or along_steps else MOST_PACKED_DEPTH
     channels = -(-outer // -(-steps // most_depth))
     planes = channels * math.prod(axis.phases for axis in windows.axes) * windows.pitch
     lines = max(PANEL_BYTES // (planes * size) - windows.axes[0].reach, LEAST_LINES)
@@ -325,9 +329,20 @@ def _padded_schedule(
         depth=channels * windows.taps,
         direct_rows=int(direct_rows),
         pitch=windows.pitch,
+        along_steps=along_steps,
     )
     schedule = _cut(schedule, kernel, rest * rows * columns * steps, is_transposed=False)
     return replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
+
+
+def _is_along_steps(
+    stage: GenericOp, factors: Factors, windows: Windows, sides: Sides, lanes: int, vectors: int
+) -> bool:
+    """Returns whether a line of the reduction takes fewer vectors along it, for each column, than along the columns."""
+    if not has_step_vectors(windows, step_conditions(stage, factors, (*sides[0], *sides[1]))):
+        return False
+    axis, columns = windows.axes[-1], math.prod(axis.extent for axis in windows.axes)
+    return columns * -(-axis.taps // lanes) * axis.advance < axis.taps * vectors
 
 
 def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:

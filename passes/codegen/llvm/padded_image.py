@@ -109,7 +109,8 @@ class PaddedImage:
         lines, array = copied_lines(windows, room), partial(new_array, top, element_of(stage.outputs[0]))
         plane = plane_of(windows, lines)
         planes = depth // windows.taps * math.prod(axis.phases for axis in windows.axes)
-        memory = array(planes * plane + schedule.columns)
+        behind = max(schedule.columns, schedule.lanes * windows.axes[-1].advance)
+        memory = array(planes * plane + behind)
         offsets = new_array(top, i32, depth)
         return PaddedImage(stage, windows, windows.pitch, lines, plane, schedule.lanes, memory, offsets)
 

@@ -1,0 +1,118 @@
+"""Sums of products with vectors along the reduction, where a product has one row and few columns.
+
+So are the derivatives of a depthwise convolution's weights: for each channel one row, the cotangents, times the windows
+of the image, of which there are as many as weights. Vectors along the columns would run across the ends of the windows'
+lines, most of their lanes for nothing. Along the reduction, each column has a vector of sums; its lanes are added last.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from tensorgrad.dialects.tg.base import ints
+from tensorgrad.passes.analyses.windows import Windows
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.llvm.packing import every
+from tensorgrad.passes.codegen.llvm.padded_image import PaddedImage
+from tensorgrad.passes.scalars import Operand, Value
+
+MOST_UNROLLED = 4
+"""The most vectors of a line that are written one after another; more are a loop."""
+
+
+def has_step_vectors(windows: Windows, conditions: Sequence[SSAValue]) -> bool:
+    """Returns whether neighbouring iterations are at constant distances in a padded image, and all have products."""
+    return not conditions and windows.axes[-1].taps > 1 and windows.axes[-1].cycle == 1
+
+
+@dataclass(frozen=True)
+class StepVectors:
+    """The vectors of a product's row and of its columns, along the innermost loop of the reduction.
+
+    Attributes:
+        image: The image whose windows are the columns.
+        row: The memory of the packed row.
+        sums: Memory for the sum of each column.
+        at_once: The most columns whose sums are in registers.
+        kind: The type of a vector.
+    """
+
+    image: PaddedImage
+    row: SSAValue
+    sums: SSAValue
+    at_once: int
+    kind: VectorType[Attribute]
+
+    def sum(self, code: Code, count: Value) -> None:
+        """Writes the sums of `count` iterations, whole lines of the image, to memory."""
+        axes = self.image.windows.axes
+        lines = itertools.product(*(range(axis.extent) for axis in axes[:-1]))
+        columns = [sum(line) * self.image.pitch + column for line in lines for column in range(axes[-1].extent)]
+        groups = -(-len(columns) // self.at_once)
+        for group in range(groups):
+            self._sum_group(code, count, columns[group::groups])
+
+    def _sum_group(self, code: Code, count: Value, columns: Sequence[int]) -> None:
+        line = self.image.windows.axes[-1].taps
+        lanes = self.kind.element_count()
+        whole, zero = line // lanes, self._zero(code)
+
+        def over_line(number: Value, sums: Sequence[Value]) -> Sequence[Value]:
+            start = number * line
+            image = code.element(self.image.offsets, start).as_index()
+
+            def multiplied(at: Operand, held: Sequence[Value], filled: int = lanes) -> list[Value]:
+                row = self._filled(code.vector(self.row, start + at, self.kind), zero, filled)
+                values = [self._column(code, image + column, at, zero, filled) for column in columns]
+                return [
+                    code.make(vector.FMAOp, (row.ssa, value.ssa, x.ssa), x.type)
+                    for value, x in zip(values, held, strict=True)
+                ]
+
+            if whole > MOST_UNROLLED:
+                sums = code.loop(whole * lanes, sums, multiplied, step=lanes)
+            else:
+                for number_ in range(whole):
+                    sums = multiplied(number_ * lanes, sums)
+            return multiplied(whole * lanes, sums, line % lanes) if line % lanes else sums
+
+        totals = code.loop_to(count // line, [zero] * len(columns), over_line)
+        for column, total in zip(columns, totals, strict=True):
+            code.put_vector(_added(code, total), self.sums, code.number(column))
+
+    def _zero(self, code: Code) -> Value:
+        element = code.constant(0.0, self.kind.element_type)
+        return code.make(vector.BroadcastOp, (element.ssa,), self.kind)
+
+    def _column(self, code: Code, start: Value, at: Operand, zero: Value, filled: int) -> Value:
+        """Returns a column's elements in neighbouring iterations, whose places in the image may be some apart."""
+        apart, lanes = self.image.windows.axes[-1].advance, self.kind.element_count()
+        begin = start + at * apart
+        group = [code.vector(self.image.memory, begin + part * lanes, self.kind) for part in range(apart)]
+        return self._filled(every(apart, group, 0), zero, filled)
+
+    def _filled(self, value: Value, zero: Value, filled: int) -> Value:
+        """Returns a vector with zeros behind the first `filled` lanes: what is there may be no number."""
+        lanes = self.kind.element_count()
+        if filled == lanes:
+            return value
+        mask = [lane if lane < filled else lanes + lane for lane in range(lanes)]
+        return value.builder.make(vector.ShuffleOp, (value.ssa, zero.ssa), self.kind, {"mask": ints(mask)})
+
+
+def _added(code: Code, value: Value) -> Value:
+    """Returns the sum of a vector's lanes, of which there are a power of two, as a vector of one."""
+    kind = cast("VectorType[Attribute]", value.type)
+    if kind.element_count() == 1:
+        return value
+    half = VectorType(kind.element_type, [kind.element_count() // 2])
+    masks = [ints(range(first, first + half.element_count())) for first in (0, half.element_count())]
+    low, high = (code.make(vector.ShuffleOp, (value.ssa, value.ssa), half, {"mask": mask}) for mask in masks)
+    return _added(code, code.apply(arith.AddfOp, low, high))
