@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import affine as affine_ops
-from xdsl.dialects import arith
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Block, BlockArgument, SSAValue
@@ -289,14 +289,14 @@ def _bounds(condition: SSAValue, extents: Sequence[int]) -> dict[int, list[affin
         left, right = (_bounds(operand, extents) for operand in op.operands)
         return {number: [*left.get(number, []), *right.get(number, [])] for number in {**left, **right}}
     if isinstance(op, arith.CmpiOp) and op.predicate.value.data == ULT:
-        index, limit = _index(op.lhs, extents), _index(op.rhs, extents)
+        index, limit = index_form(op.lhs, extents), index_form(op.rhs, extents)
         if index is not None and limit is not None and not limit.terms:
             return {limit.constant: [index]}
     return {}
 
 
-def _index(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
-    """Returns an index computed by a body as a linear form over loops."""
+def index_form(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
+    """Returns an index computed by a body as a linear form over loops; `None` if it is none."""
     op = value.owner
     if isinstance(op, Block):
         return None
@@ -305,19 +305,30 @@ def _index(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
     if isinstance(op, IndexOp):
         return affine.linear(AffineDimExpr(op.dim.value.data), extents)
     if isinstance(op, affine_ops.ApplyOp):
-        parts = [_index(operand, extents) for operand in op.operands]
+        parts = [index_form(operand, extents) for operand in op.operands]
         placed = [part.expression() for part in parts if part is not None]
         if len(placed) < len(parts):
             return None
         return affine.linear(op.map.data.results[0].replace_dims_and_symbols(placed, ()), extents)
     if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
         return None
-    left, right = (_index(operand, extents) for operand in op.operands)
+    left, right = (index_form(operand, extents) for operand in op.operands)
     if left is None or right is None:
         return None
     if isinstance(op, arith.MuliOp):
         return left.times(right.constant) if not right.terms else right.times(left.constant) if not left.terms else None
     return left.plus(right, 1 if isinstance(op, arith.AddiOp) else -1)
+
+
+def load_place(load: memref.LoadOp, extents: Sequence[int]) -> affine.Linear | None:
+    """Returns the row-major position that a body loads from, as a linear form over loops; `None` if it is none."""
+    forms = [index_form(index, extents) for index in load.indices]
+    place = affine.Linear()
+    for form, stride in zip(forms, affine.strides(shape_of(load.memref)), strict=True):
+        if form is None:
+            return None
+        place = place.plus(form, stride)
+    return place
 
 
 def _unwrapped(result: affine.Linear, bounds: Mapping[int, Sequence[affine.Linear]]) -> affine.Linear:

@@ -14,11 +14,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, maps_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.walking import cloned
+from tensorgrad.passes.analyses.windows import load_place
 from tensorgrad.passes.codegen.common.block_builder import yield_op
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.reductions import reductions_of
 from tensorgrad.passes.codegen.common.stage_loops import Loops
 from tensorgrad.passes.scalars import Value
+
+UNBOUNDED = 1 << 62
+"""An extent that simplifies nothing: those of a stage's loops are not known where its body is written."""
 
 
 def reduced_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, Value]) -> list[Value]:
@@ -109,6 +113,9 @@ def _apply(code: Code, op: affine_ops.ApplyOp, env: Mapping[SSAValue, SSAValue],
 def _load(code: Code, op: memref.LoadOp, env: Mapping[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:
     """Loads at computed indices, linearized."""
     binding, extents = code.bindings[op.memref], shape_of(op.memref)
+    place = load_place(op, [UNBOUNDED] * len(loops.expressions))
+    if place is not None:
+        return [code.element(binding.memory, code.position_at(place, op.memref, loops)).ssa]
     at: Value | None = None
     for operand, stride in zip(op.indices, affine.strides(extents), strict=True):
         term = code.value(env.get(operand, operand)) * stride

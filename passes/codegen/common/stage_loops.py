@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import affine as affine_ops
+from xdsl.dialects import arith, memref
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import SSAValue
@@ -13,6 +15,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
 from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.windows import load_place
 from tensorgrad.passes.scalars import Value
 
 
@@ -74,14 +77,18 @@ def merged_loops(stage: GenericOp, first: int, extents: Sequence[int]) -> list[l
     """Groups a stage's loops from `first` on: those of a group walk every operand as one loop does.
 
     So do the loops over the rows and the columns of a whole image, which is contiguous. A loop whose index the body
-    uses stays alone.
+    uses for more than a place in memory stays alone.
     """
-    indices = {op.dim.value.data for op in stage.body.block.walk() if isinstance(op, IndexOp)}
+    around = loop_extents(stage)
     places = [
-        affine.linear_position(m.results, shape_of(buffer), loop_extents(stage))
+        affine.linear_position(m.results, shape_of(buffer), around)
         for buffer, m in zip(stage.operands, maps_of(stage), strict=True)
         if not is_shape_only(buffer)
     ]
+    ops = list(stage.body.block.walk())
+    loads = {op: load_place(op, around) for op in ops if isinstance(op, memref.LoadOp)}
+    places += [place for place in loads.values() if place is not None]
+    indices = {op.dim.value.data for op in ops if isinstance(op, IndexOp) and _is_read(op.result, loads)}
     groups: list[list[int]] = []
     for loop, extent in enumerate(extents, first):
         apart = not groups or not indices.isdisjoint((loop - 1, loop))
@@ -89,6 +96,20 @@ def merged_loops(stage: GenericOp, first: int, extents: Sequence[int]) -> list[l
             groups.append([])
         groups[-1].append(extent)
     return groups
+
+
+def _is_read(index: SSAValue, loads: Mapping[memref.LoadOp, affine.Linear | None]) -> bool:
+    """Returns whether a body uses an index for anything but the places of loads that are known."""
+    for use in index.uses:
+        op = use.operation
+        if isinstance(op, memref.LoadOp):
+            is_place = loads[op] is not None
+        else:
+            is_form = isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp | affine_ops.ApplyOp)
+            is_place = is_form and not _is_read(op.results[0], loads)
+        if not is_place:
+            return True
+    return False
 
 
 def _continues(place: affine.Linear, loop: int, extent: int) -> bool:

@@ -24,6 +24,7 @@ from tensorgrad.passes.codegen.llvm.interchange import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed import write_packed
 from tensorgrad.passes.codegen.llvm.tiles import write_tiles
+from tensorgrad.passes.codegen.llvm.unswitch import unswitch_loops
 from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.passes.tensors.simplify import simplify_block
 from tensorgrad.runtime.target import CPU, Target
@@ -91,7 +92,9 @@ class _Lowering(FunctionLowering):
                     f"({schedule.archetype}): run `schedule` with a target whose language is llvm"
                 )
         buffers = zip(block.args, access, strict=False)
-        hoist_invariants(block, {buffer for buffer, kind in buffers if kind == "read"})
+        unwritten = {buffer for buffer, kind in buffers if kind == "read"}
+        hoist_invariants(block, unwritten)
+        unswitch_loops(block, unwritten)
         interchange_folds(block)
         block_sums(block, MOST_TERMS_IN_LANES)
         simplify_block(block)
