@@ -65,8 +65,11 @@ def _choice(loop: scf.ForOp) -> scf.IfOp | None:
 
 def _unswitched(loop: scf.ForOp, choice: scf.IfOp) -> scf.IfOp:
     """Returns the choice between two copies of a loop, in each of which it has been made."""
-    copies = [_copy(loop, choice, region) for region in (choice.true_region, choice.false_region)]
-    result = scf.IfOp(choice.cond, [], *(Region(Block([copy, yield_op(())])) for copy in copies))
+    if_true, if_false = (
+        Region(Block([_copy(loop, choice, branch), yield_op(())]))
+        for branch in (choice.true_region, choice.false_region)
+    )
+    result = scf.IfOp(choice.cond, [], if_true, if_false)
     result.location = choice.location
     return result
 
