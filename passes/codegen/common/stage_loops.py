@@ -88,7 +88,7 @@ def merged_loops(stage: GenericOp, first: int, extents: Sequence[int]) -> list[l
     ops = list(stage.body.block.walk())
     loads = {op: load_place(op, around) for op in ops if isinstance(op, memref.LoadOp)}
     places += [place for place in loads.values() if place is not None]
-    indices = {op.dim.value.data for op in ops if isinstance(op, IndexOp) and _is_read(op.result, loads)}
+    indices = {op.dim.value.data for op in ops if isinstance(op, IndexOp) and _is_used_apart_from(loads, op.result)}
     groups: list[list[int]] = []
     for loop, extent in enumerate(extents, first):
         apart = not groups or not indices.isdisjoint((loop - 1, loop))
@@ -98,15 +98,15 @@ def merged_loops(stage: GenericOp, first: int, extents: Sequence[int]) -> list[l
     return groups
 
 
-def _is_read(index: SSAValue, loads: Mapping[memref.LoadOp, affine.Linear | None]) -> bool:
-    """Returns whether a body uses an index for anything but the places of loads that are known."""
+def _is_used_apart_from(loads: Mapping[memref.LoadOp, affine.Linear | None], index: SSAValue) -> bool:
+    """Returns whether a body uses an index for anything but those places of loads that are known."""
     for use in index.uses:
         op = use.operation
         if isinstance(op, memref.LoadOp):
             is_place = loads[op] is not None
         else:
             is_form = isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp | affine_ops.ApplyOp)
-            is_place = is_form and not _is_read(op.results[0], loads)
+            is_place = is_form and not _is_used_apart_from(loads, op.results[0])
         if not is_place:
             return True
     return False

@@ -79,8 +79,8 @@ class StepVectors:
             if whole > MOST_UNROLLED:
                 sums = code.loop(whole * lanes, sums, multiplied, step=lanes)
             else:
-                for number_ in range(whole):
-                    sums = multiplied(number_ * lanes, sums)
+                for at in range(0, whole * lanes, lanes):
+                    sums = multiplied(at, sums)
             return multiplied(whole * lanes, sums, line % lanes) if line % lanes else sums
 
         totals = code.loop_to(count // line, [zero] * len(columns), over_line)
