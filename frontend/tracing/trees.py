@@ -6,10 +6,15 @@ import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeAlias, cast, overload
 
+import numpy as np
+
 from tensorgrad.errors import ShapeError
 from tensorgrad.tracing.likes import Positional
 
 Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
+
+_LEAVES = frozenset((np.ndarray, bool, int, float))
+"""The usual types of leaves, which are told at once: each call of a function asks for each of its arguments."""
 
 
 class TreeNode(Protocol):
@@ -30,7 +35,7 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
     A class whose `tree_leaf` is true is a leaf, even if it is a dataclass.
     """
     kind = type(node)
-    if getattr(kind, "tree_leaf", False):
+    if kind in _LEAVES or getattr(kind, "tree_leaf", False):
         return None
     if hasattr(kind, "tree_children"):
         return cast(TreeNode, node).tree_children()
