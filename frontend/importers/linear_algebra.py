@@ -26,6 +26,19 @@ def solve_triangular(x: Tensor, right: Tensor, upper: bool, left: bool, unit_dia
     return tg.linalg.solve_triangular(x.mT, right.mT, upper=not upper, unit_diagonal=unit_diagonal).mT
 
 
+def permutation(pivots: Tensor, rows: int) -> Tensor:
+    """Returns the row that comes to each place where rows are exchanged with pivots, counted from 0, in turn."""
+    row = tg.arange(rows)
+
+    def exchange(order: Tensor, swap: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
+        place, pivot = swap[0], tg.expand_dims(swap[1], -1)
+        there, here = tg.take_along_axis(order, pivot, -1), order[..., place, None]
+        return tg.where(row == place, there, tg.where(row == pivot, here, order)), None
+
+    start = tg.broadcast_to(row, (*pivots.shape[:-1], rows))
+    return tg.scan(exchange, start, (tg.arange(pivots.shape[-1]), tg.moveaxis(pivots, -1, 0)))[0]
+
+
 def qr(x: Tensor, mode: Literal["reduced", "complete"]) -> tuple[Tensor, Tensor]:
     """Returns `Q` and `R` with LAPACK's signs; `tg.linalg.qr` has those that make the diagonal of `R` positive.
 

@@ -48,6 +48,19 @@ def factors(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
+def packed(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    """Returns factors that share an array, and what is computed with them."""
+    lu, pivots = linalg.lu_factor(x)
+    singular = linalg.lu_factor_ex(torch.triu(torch.tril(x)) * torch.tensor([1.0, 1.0, 0.0, 1.0])[:, None].double())
+    reflections = torch.cat([y, y * 2.0], -1)
+    return [
+        *(lu, pivots, singular.pivots, singular.info, *torch.lu_unpack(*linalg.lu_factor(y))),
+        *(linalg.lu_solve(lu, pivots, y), linalg.lu_solve(lu, pivots, y, adjoint=True)),
+        *(linalg.lu_solve(lu, pivots, y.mT, left=False), linalg.lu_solve(lu, pivots, y.mT, left=False, adjoint=True)),
+        *(linalg.householder_product(x, y[..., 0]), linalg.householder_product(reflections[..., :3], y[..., :2, 1])),
+    ]
+
+
 def numbers(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     """Returns determinants and norms, and a product of several."""
     return [
@@ -57,8 +70,8 @@ def numbers(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
-@pytest.mark.in_turns(3)
-@pytest.mark.parametrize("function", [solved, factors, numbers])
+@pytest.mark.in_turns(4)
+@pytest.mark.parametrize("function", [solved, factors, packed, numbers])
 def test_linear_algebra_is_pytorchs(function: Callable[..., Any]) -> None:
     torch.manual_seed(0)
     module = Function(function, (2, 4, 4), (2, 4, 2)).double()

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram, default_decompositions
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
@@ -174,9 +173,10 @@ def _functional(program: ExportedProgram) -> ExportedProgram:
 
 
 @cache
-def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
+def _decompositions() -> dict[Any, Callable[..., Any]]:
     """Returns PyTorch's decompositions of ops that the table doesn't have."""
-    return {op: rule for op, rule in default_decompositions().items() if not is_known(str(op.overloadpacket))}
+    table: dict[Any, Callable[..., Any]] = dict(default_decompositions().items())
+    return {op: rule for op, rule in table.items() if not is_known(str(op.overloadpacket))}
 
 
 def _nodes(program: ExportedProgram) -> Iterator[Node]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 import tensorgrad as tg
+from tensorgrad.errors import OptionError
 from tensorgrad.importers import linear_algebra as lapack
 from tensorgrad.importers.torch.table import rule
 from tensorgrad.tracing.tensor import Tensor
@@ -97,9 +98,71 @@ def _logdet(self: Tensor) -> Tensor:
 @rule("linalg_lu")
 def _lu(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     lu, _, permutation = tg.linalg.lu_factor(A)
-    rows, count = A.shape[-2], min(A.shape[-2:])
-    lower = tg.tril(lu[..., :count], k=-1) + tg.eye(rows, count, dtype=A.dtype)
-    return tg.one_hot(permutation, rows, dtype=A.dtype).mT, lower, tg.triu(lu[..., :count, :])
+    return (_permuting(permutation, A), *_triangles(lu))
+
+
+def _permuting(permutation: Tensor, like: Tensor) -> Tensor:
+    """Returns the matrices that take rows in the order of permutations back to their places."""
+    return tg.one_hot(permutation, permutation.shape[-1], dtype=like.dtype).mT
+
+
+def _triangles(lu: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the two factors that are packed into one array."""
+    rows, count = lu.shape[-2], min(lu.shape[-2:])
+    lower = tg.tril(lu[..., :count], k=-1) + tg.eye(rows, count, dtype=lu.dtype)
+    return lower, tg.triu(lu[..., :count, :])
+
+
+@rule("linalg_lu_factor")
+def _lu_factor(A: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor]:
+    if not pivot:
+        raise OptionError("from_torch: factors without pivots are computed on GPUs only, in PyTorch too")
+    lu, pivots, _ = tg.linalg.lu_factor(A)
+    return lu, pivots + 1
+
+
+@rule("linalg_lu_factor_ex")
+def _lu_factor_with_failures(A: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    lu, pivots = _lu_factor(A, pivot)
+    is_zero = tg.linalg.diagonal(lu) == 0
+    return lu, pivots, tg.where(tg.any(is_zero, -1), tg.cast(tg.argmax(is_zero, -1), "i32") + 1, 0)
+
+
+@rule("linalg_lu_solve")
+def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool = True, adjoint: bool = False) -> Tensor:
+    if not left:
+        return _lu_solve(LU, pivots, B.mT, True, not adjoint).mT
+    order = tg.expand_dims(lapack.permutation(pivots - 1, LU.shape[-1]), -1)
+    if adjoint:
+        half = tg.linalg.solve_triangular(LU.mT, B)
+        solved = tg.linalg.solve_triangular(LU.mT, half, upper=True, unit_diagonal=True)
+        return tg.take_along_axis(solved, tg.argsort(order, -2), -2)
+    half = tg.linalg.solve_triangular(LU, tg.take_along_axis(B, order, -2), unit_diagonal=True)
+    return tg.linalg.solve_triangular(LU, half, upper=True)
+
+
+@rule("lu_unpack")
+def _lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    none = tg.zeros((0,), LU_data.dtype)
+    permutation = lapack.permutation(LU_pivots - 1, LU_data.shape[-2])
+    permuting = _permuting(permutation, LU_data) if unpack_pivots else none
+    return (permuting, *(_triangles(LU_data) if unpack_data else (none, none)))
+
+
+@rule("linalg_householder_product")
+def _householder_product(input: Tensor, tau: Tensor) -> Tensor:
+    rows, columns = input.shape[-2:]
+    normals = tg.tril(input, k=-1) + tg.eye(rows, columns, dtype=input.dtype)
+    parts = [tg.moveaxis(part, -1, 0) for part in (normals[..., : tau.shape[-1]], tau)]
+
+    def reflect(product: Tensor, part: Sequence[Tensor]) -> tuple[Tensor, None]:
+        normal, factor = tg.expand_dims(part[0], -1), part[1][..., None, None]
+        return product - factor * (normal @ (normal.mT @ product)), None
+
+    identity = tg.broadcast_to(tg.eye(rows, columns, dtype=input.dtype), input.shape)
+    return tg.scan(reflect, identity, tuple(parts), reverse=True)[0]
 
 
 @rule("linalg_qr")
