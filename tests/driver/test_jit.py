@@ -157,6 +157,7 @@ CALLS: list[tuple[Any, type[TensorgradError], str]] = [
     (lambda: tg.jit(fails)(X, X), ShapeError, "matmul"),
     (lambda: tg.jit(fails)(), InputError, r"fails\(\): missing a required argument: 'x'; it takes \(x: 'Any', y"),
     (lambda: tg.jit(fails)(X, z=1), InputError, "unexpected keyword argument 'z'"),
+    (lambda: tg.jit(fails)(X, X, y=X), InputError, "multiple values for argument 'y'"),
     (lambda: tg.jit(fails)(X, "text"), DTypeError, r"in argument 'y' of fails\(\); what is not an array goes into"),
     (lambda: tg.jit(fails)({"a": [1j]}), DTypeError, r"complex128 as a tensor, in argument 'x\.a\.0'"),
     (lambda: tg.jit(fails)(2**40), DTypeError, r"outside of i32; .*, in argument 'x' of fails\(\)"),

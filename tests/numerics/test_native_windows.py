@@ -293,12 +293,23 @@ def test_what_lies_behind_a_line_spoils_no_sum(stride: int) -> None:
     np.testing.assert_allclose(result[:, 0, 0, 1], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"stride": 2}, {"stride": 3, "padding": 2}, {"dilation": 2}], ids=str)
+def test_derivatives_of_depthwise_weights(options: Mapping[str, int]) -> None:
+    """Lines of one vector and of more than are written one after another, with elements behind the last whole one."""
+    for extent in (23, 211):
+        inputs = inputs_of(((2, 3, 5, extent), (3, 1, 3, 3)))
+        function = value_and_grad(lambda x, w: tg.sum(tg.tanh(tg.conv(x, w, groups=3, **options))), 1)
+        _, expected = reference(traced(function, inputs), inputs)
+        _, gradient = as_native_code(traced(function, inputs), inputs)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"pitch": 15}, "is scheduled to pad an image, but"),
         ({"depth": 35}, "is scheduled to pad an image, but"),
-        ({"along_steps": 4}, "is scheduled to have vectors along its reduction, but"),
+        ({"along_steps": 4, "direct_rows": 0}, "is scheduled to have vectors along its reduction, but"),
     ],
 )
 def test_images_that_are_not_padded_so_are_refused(change: Mapping[str, int], message: str) -> None:

@@ -36,3 +36,11 @@ func.func @positions() -> (tensor<2x3xi32>, tensor<2x3xf32>) {
 // CHECK-NEXT:   %rows = tg.iota shape = [2, 3] axis = 0 element = f32
 // CHECK-NEXT:   func.return %columns, %rows : tensor<2x3xi32>, tensor<2x3xf32>
 // CHECK-NEXT: }
+
+// One element for none is none.
+func.func @none() -> tensor<0x4xi8> {
+  %0 = tg.constant value = dense<7> : tensor<0x4xi8>
+  func.return %0 : tensor<0x4xi8>
+}
+// CHECK-LABEL: func.func @none(
+// CHECK-NEXT:   %0 = tg.constant value = dense<> : tensor<0x4xi8>

@@ -85,3 +85,17 @@ func.func @channels(%x: tensor<4x3x8x8xf32>, %b: tensor<3xf32>) -> tensor<4x3x8x
 // CHECK-NEXT:      %[[PLACE:[0-9]+]] = arith.addi %[[START]], %[[POINT]]
 // CHECK-NEXT:      memref.load %0[%[[PLACE]]]
 // CHECK-NEXT:      memref.load %1[%[[CHANNEL]]]
+
+// -----
+
+// The index of the columns alone keeps them apart from the rows.
+func.func @left(%x: tensor<3x8x8xf32>) -> tensor<3xf32> {
+  %0 = tg.iota shape = [3, 8, 8] axis = 2 element = f32
+  %1 = tg.mul %x, %0 : tensor<3x8x8xf32>, tensor<3x8x8xf32>
+  %2 = tg.sum %1 axes = [1, 2] : tensor<3x8x8xf32>
+  func.return %2 : tensor<3xf32>
+}
+// CHECK-LABEL: cpu.kernel
+// CHECK:       scf.for
+// CHECK:         scf.for
+// CHECK:           scf.for

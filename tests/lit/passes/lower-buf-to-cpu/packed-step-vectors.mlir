@@ -11,8 +11,8 @@ func.func @weights(%x: tensor<1x4x10xf32>, %g: tensor<2x2x10xf32>) -> tensor<1x2
 // CHECK-LABEL: cpu.kernel @packed0
 // CHECK:      %[[ZERO:[0-9]+]] = vector.broadcast %{{[0-9]+}} : f32 to vector<8xf32>
 // CHECK:      %[[A:[0-9]+]], %[[B:[0-9]+]] = scf.for {{.*}} iter_args(%[[A0:[0-9]+]] = %[[ZERO]], %[[B0:[0-9]+]] = %[[ZERO]])
-// CHECK:        %[[ROW:[0-9]+]] = vector.load %[[ROWS:[0-9]+]][
-// CHECK-NEXT:   %[[X0:[0-9]+]] = vector.load %[[IMAGE:[0-9]+]][
+// CHECK:        %[[ROW:[0-9]+]] = vector.load {{.*}} : memref<28xf32>, vector<8xf32>
+// CHECK-NEXT:   %[[X0:[0-9]+]] = vector.load %[[IMAGE:[0-9]+]][{{.*}} : memref<40xf32>, vector<8xf32>
 // CHECK:        %[[X1:[0-9]+]] = vector.load %[[IMAGE]][
 // CHECK-NEXT:   %[[A1:[0-9]+]] = vector.fma %[[ROW]], %[[X0]], %[[A0]]
 // CHECK-NEXT:   %[[B1:[0-9]+]] = vector.fma %[[ROW]], %[[X1]], %[[B0]]
@@ -32,7 +32,7 @@ func.func @weights(%x: tensor<1x4x10xf32>, %g: tensor<2x2x10xf32>) -> tensor<1x2
 
 // -----
 
-// A stride of the convolution: neighbouring iterations are two apart in the image.
+// A stride of the convolution: neighbouring iterations are two apart in the image, behind which are two vectors.
 func.func @strided(%x: tensor<1x4x16xf32>, %g: tensor<2x2x8xf32>) -> tensor<1x2x2xf32> {
   %0 = tg.conv %x, %g stride = [1] low = [0] high = [0] lhs_dilation = [1] rhs_dilation = [2] groups = 2 : tensor<1x4x16xf32>, tensor<2x2x8xf32>
   func.return %0 : tensor<1x2x2xf32>
@@ -41,6 +41,7 @@ func.func @strided(%x: tensor<1x4x16xf32>, %g: tensor<2x2x8xf32>) -> tensor<1x2x
 // CHECK-LABEL: cpu.kernel @packed0
 // CHECK:      scf.for {{.*}} iter_args(%[[A0:[0-9]+]] =
 // CHECK:        %[[ROW:[0-9]+]] = vector.load
+// CHECK:        vector.load {{.*}} : memref<48xf32>, vector<8xf32>
 // CHECK:        %[[X:[0-9]+]] = vector.shuffle %{{[0-9]+}}, %{{[0-9]+}} [0, 2, 4, 6, 8, 10, 12, 14]
 // CHECK:        vector.fma %[[ROW]], %[[X]], %[[A0]]
 

@@ -69,3 +69,17 @@ func.func @several(%x: tensor<3x20xf32>, %y: tensor<4x20xf32>, %z: tensor<5x20xf
 // CHECK:         scf.for
 // CHECK:           scf.if
 // CHECK:           scf.if
+
+// -----
+
+// A loop that carries a sum stays one.
+func.func @summed(%x: tensor<3x40xf32>, %y: tensor<4x40xf32>, %z: tensor<7x40xf32>) -> tensor<7xf32> {
+  %0 = tg.concat %x, %y axis = 0 : tensor<3x40xf32>, tensor<4x40xf32>
+  %1 = tg.mul %0, %z : tensor<7x40xf32>, tensor<7x40xf32>
+  %2 = tg.sum %1 axes = [1] : tensor<7x40xf32>
+  func.return %2 : tensor<7xf32>
+}
+// CHECK-LABEL: cpu.kernel
+// CHECK:       scf.for
+// CHECK:         scf.for {{.*}} iter_args
+// CHECK:           scf.if
