@@ -242,8 +242,7 @@ class LoopsSchedule(_Native):
 
     def split(self, grid: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         """Returns the extents of a grid's loops around blocks, and of those along which blocks run."""
-        rank = max(len(grid) - self.joined, 0)
-        return grid[:rank], grid[rank:]
+        return grid[: -self.joined], grid[-self.joined :]
 
     def blocks_over(self, grid: Sequence[int]) -> int:
         """Returns the number of blocks of a grid."""

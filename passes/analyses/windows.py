@@ -323,12 +323,8 @@ def index_form(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
 def load_place(load: memref.LoadOp, extents: Sequence[int]) -> affine.Linear | None:
     """Returns the row-major position that a body loads from, as a linear form over loops; `None` if it is none."""
     forms = [index_form(index, extents) for index in load.indices]
-    place = affine.Linear()
-    for form, stride in zip(forms, affine.strides(shape_of(load.memref)), strict=True):
-        if form is None:
-            return None
-        place = place.plus(form, stride)
-    return place
+    known = [form.expression() for form in forms if form is not None]
+    return affine.linear_position(known, shape_of(load.memref), extents) if len(known) == len(forms) else None
 
 
 def _unwrapped(result: affine.Linear, bounds: Mapping[int, Sequence[affine.Linear]]) -> affine.Linear:

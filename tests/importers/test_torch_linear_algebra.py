@@ -12,6 +12,7 @@ from torch_comparison import differences
 from torch_modules import Function
 
 import tensorgrad as tg
+from tensorgrad.errors import OptionError
 
 BOUND = 1e-10
 """In f64, relative to the largest element."""
@@ -76,6 +77,11 @@ def test_linear_algebra_is_pytorchs(function: Callable[..., Any]) -> None:
     torch.manual_seed(0)
     module = Function(function, (2, 4, 4), (2, 4, 2)).double()
     assert max(differences(module, []).values()) < BOUND
+
+
+def test_factors_without_pivots_are_refused() -> None:
+    with pytest.raises(OptionError, match="factors without pivots"):
+        tg.from_torch(Function(lambda x: linalg.lu_factor(x, pivot=False).LU), torch.eye(2))(torch.eye(2).numpy())
 
 
 def test_a_determinant_below_zero_has_no_logarithm() -> None:

@@ -146,8 +146,7 @@ def _lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     none = tg.zeros((0,), LU_data.dtype)
-    permutation = lapack.permutation(LU_pivots - 1, LU_data.shape[-2])
-    permuting = _permuting(permutation, LU_data) if unpack_pivots else none
+    permuting = _permuting(lapack.permutation(LU_pivots - 1, LU_data.shape[-2]), LU_data) if unpack_pivots else none
     return (permuting, *(_triangles(LU_data) if unpack_data else (none, none)))
 
 

@@ -44,11 +44,11 @@ class LoopsArchetype(Archetype[LoopsSchedule]):
         if _is_along_rows(kernel):
             return _of_work(kernel, 1)
         joined = _joined(kernel)
-        return _of_work(kernel, min(_along(kernel, joined), _near_points(kernel)), joined)
+        return _of_work(kernel, min(math.prod(kernel.extents[-joined:]), _near_points(kernel)), joined)
 
     def neighbours(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target) -> Iterator[LoopsSchedule]:
         joined = _joined(kernel)
-        last = _along(kernel, joined)
+        last = math.prod(kernel.extents[-joined:])
         for block in {1, *(min(last, width) for width in (schedule.block // 2, schedule.block * 2, NEAR_POINTS))}:
             if block >= 1 and block != schedule.block:
                 yield _of_work(kernel, block, joined if block > 1 else 1)
@@ -67,11 +67,6 @@ def _joined(kernel: KernelOp) -> int:
     """Returns how many of the grid's last loops all stages walk as one loop, at least 1."""
     grid = kernel.extents
     return min((len(merged_loops(stage, 0, grid)[-1]) for stage in kernel.stages if grid), default=1)
-
-
-def _along(kernel: KernelOp, joined: int) -> int:
-    """Returns the extent of the grid's last loops, as one."""
-    return math.prod(kernel.extents[len(kernel.extents) - joined :]) if kernel.extents else 1
 
 
 def _of_work(kernel: KernelOp, block: int, joined: int = 1) -> LoopsSchedule:

@@ -288,13 +288,21 @@ def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedul
             holding = step_conditions(stage, factors, (*row, *columns))
             windows = windows_of(stage, factors.column, rank, columns, holding)
             if windows is not None:
-                return _padded_schedule(kernel, stage, (row, columns), factors, windows, target)
+                has_steps = has_step_vectors(windows, holding)
+                return _padded_schedule(kernel, stage, (row, columns), factors, windows, target, has_steps)
     return None
 
 
 def _padded_schedule(
-    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, windows: Windows, target: Target
+    kernel: KernelOp,
+    stage: GenericOp,
+    sides: Sides,
+    factors: Factors,
+    windows: Windows,
+    target: Target,
+    has_steps: bool,
 ) -> PackedSchedule:
+    """Returns the schedule of windows in a padded image; `has_steps` if vectors may run along the reduction."""
     grid = kernel.extents
     rest, rows, columns = _extents(kernel, sides)
     size = 8 if element_of(stage.outputs[0]) == f64 else 4
@@ -303,9 +311,10 @@ def _padded_schedule(
     vectors = -(-padded // lanes)
     most_rows, most_vectors = REGISTER_BLOCKS[target.vector_bytes]
     most_sums = most_rows * most_vectors
-    along_steps = 0
-    if rows == 1 and _is_along_steps(stage, factors, windows, sides, lanes, vectors):
-        along_steps = evenest(columns, most_sums)
+    # A line of the reduction may take fewer vectors along it, for each column, than along the columns.
+    axis = windows.axes[-1]
+    is_along = has_steps and rows == 1 and columns * -(-axis.taps // lanes) * axis.advance < axis.taps * vectors
+    along_steps = evenest(columns, most_sums) if is_along else 0
     across = vectors if along_steps else min(max(most_vectors, min(LEAST_SUMS, most_sums) // rows), vectors)
     block_rows = evenest(rows, max(most_sums // across, 1))
     outer = math.prod(loop_extents(stage)[loop] for loop in windows.outer)
@@ -333,16 +342,6 @@ def _padded_schedule(
     )
     schedule = _cut(schedule, kernel, rest * rows * columns * steps, is_transposed=False)
     return replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
-
-
-def _is_along_steps(
-    stage: GenericOp, factors: Factors, windows: Windows, sides: Sides, lanes: int, vectors: int
-) -> bool:
-    """Returns whether a line of the reduction takes fewer vectors along it, for each column, than along the columns."""
-    if not has_step_vectors(windows, step_conditions(stage, factors, (*sides[0], *sides[1]))):
-        return False
-    axis, columns = windows.axes[-1], math.prod(axis.extent for axis in windows.axes)
-    return columns * -(-axis.taps // lanes) * axis.advance < axis.taps * vectors
 
 
 def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:

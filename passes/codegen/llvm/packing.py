@@ -396,7 +396,7 @@ def transposed(rows: Sequence[Value]) -> list[Value]:
         for i in range(side):
             if not i & distance:
                 pair = results[i], results[i + distance]
-                results[i], results[i + distance] = (_shuffled(*pair, mask) for mask in (upper, lower))
+                results[i], results[i + distance] = (shuffled(*pair, mask) for mask in (upper, lower))
         distance *= 2
     return results
 
@@ -410,12 +410,14 @@ def every(stride: int, vectors: Sequence[Value], first: int) -> Value:
     for number, other in enumerate(others, 1):
         before = [at if number == 1 else lane for lane, (_, at) in enumerate(sources)]
         mask = [lanes + at if source == number else kept for kept, (source, at) in zip(before, sources, strict=True)]
-        result = _shuffled(result, other, mask)
+        result = shuffled(result, other, mask)
     return result
 
 
-def _shuffled(left: Value, right: Value, mask: Sequence[int]) -> Value:
-    return left.builder.make(vector.ShuffleOp, (left.ssa, right.ssa), left.type, {"mask": ints(mask)})
+def shuffled(left: Value, right: Value, mask: Sequence[int]) -> Value:
+    """Returns the lanes of two vectors that a mask names, those of the right one after those of the left one."""
+    kind = VectorType(cast("VectorType[Attribute]", left.type).element_type, [len(mask)])
+    return left.builder.make(vector.ShuffleOp, (left.ssa, right.ssa), kind, {"mask": ints(mask)})
 
 
 def sequential(

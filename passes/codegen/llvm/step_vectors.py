@@ -16,10 +16,9 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from tensorgrad.dialects.tg.base import ints
 from tensorgrad.passes.analyses.windows import Windows
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.packing import every
+from tensorgrad.passes.codegen.llvm.packing import every, shuffled
 from tensorgrad.passes.codegen.llvm.padded_image import PaddedImage
 from tensorgrad.passes.scalars import Operand, Value
 
@@ -103,16 +102,13 @@ class StepVectors:
         lanes = self.kind.element_count()
         if filled == lanes:
             return value
-        mask = [lane if lane < filled else lanes + lane for lane in range(lanes)]
-        return value.builder.make(vector.ShuffleOp, (value.ssa, zero.ssa), self.kind, {"mask": ints(mask)})
+        return shuffled(value, zero, [lane if lane < filled else lanes + lane for lane in range(lanes)])
 
 
 def _added(code: Code, value: Value) -> Value:
     """Returns the sum of a vector's lanes, of which there are a power of two, as a vector of one."""
-    kind = cast("VectorType[Attribute]", value.type)
-    if kind.element_count() == 1:
+    lanes = cast("VectorType[Attribute]", value.type).element_count()
+    if lanes == 1:
         return value
-    half = VectorType(kind.element_type, [kind.element_count() // 2])
-    masks = [ints(range(first, first + half.element_count())) for first in (0, half.element_count())]
-    low, high = (code.make(vector.ShuffleOp, (value.ssa, value.ssa), half, {"mask": mask}) for mask in masks)
+    low, high = (shuffled(value, value, range(first, first + lanes // 2)) for first in (0, lanes // 2))
     return _added(code, code.apply(arith.AddfOp, low, high))
