@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from xdsl.dialects import arith, vector
@@ -236,15 +237,24 @@ class _Task:
         return kind(self.tile, value, layout, part.start, is_row)
 
     def _pack_columns(self, part: _Range) -> None:
-        """Packs the tile's columns for a range of the reduction."""
-        product = self.product
+        """Packs the tile's columns for a range of the reduction.
+
+        Neighbouring columns of an iteration are contiguous in the operand, so all of them are packed before the next.
+        """
+        code, product = self.code, self.product
         assert product.columns is not None
         panels, factor = product.columns, self._factor(product.factors.column, part, is_row=False)
 
-        def pack(block: _ColumnBlock) -> None:
-            panels.pack(self.code, block.panel, block.columns, block.first, part.count, factor)
+        def pack_step(step: Value, block: _ColumnBlock) -> None:
+            panels.pack_step(code, block.panel, block.columns, block.first, step, factor)
 
-        self._each_block(pack)
+        def pack(block: _ColumnBlock) -> None:
+            panels.pack(code, block.panel, block.columns, block.first, part.count, factor)
+
+        if panels.words is None and not factor.along_steps:
+            sequential(code, part.count, lambda step: self._each_block(partial(pack_step, step)))
+        else:
+            self._each_block(pack)
 
     def _each_block(self, body: Callable[[_ColumnBlock], None]) -> None:
         """Writes code for each block of the tile's columns."""

@@ -188,41 +188,46 @@ class Panels:
             squares = code.number(columns.width // side)
             packed = partial(self._pack_transposed, base=base, columns=columns, first=first, steps=steps, factor=factor)
             sequential(code, squares, lambda square: packed(code, square, side))
-        elif factor.in_vectors and columns.filled == columns.width:
-            sequential(code, steps, lambda step: self._copy(code, base, columns, first, step, factor))
+        elif factor.along_steps:
+            self._pack_lines(code, base, columns, first, steps, factor)
         else:
-            self._pack_elements(code, base, columns, first, steps, factor)
+            sequential(code, steps, lambda step: self.pack_step(code, base, columns, first, step, factor))
 
-    def _copy(self, code: Code, base: Value, columns: Columns, first: Value, step: Value, factor: Factor) -> None:
-        """Copies an iteration."""
-        parts, start = columns.parts(self.element), base + step * columns.width
-        for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
-            code.put_vector(value, self.memory, start + at)
+    def pack_step(self, code: Code, base: Value, columns: Columns, first: Value, step: Value, factor: Factor) -> None:
+        """Writes the code that packs an iteration, with zeros after its elements; arguments are those of `pack`."""
+        start = base + step * columns.width
+        if factor.in_vectors and columns.filled == columns.width:
+            parts = columns.parts(self.element)
+            for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
+                code.put_vector(value, self.memory, start + at)
+            return
+        is_short = columns.filled % self.lanes != 0
 
-    def _pack_elements(
+        def put(place: Value, value: Value) -> None:
+            code.put(value, self.memory, start + place)
+
+        factor.over_rows(code, step, first, code.number(columns.filled), put, is_short)
+        self._fill_up(code, base, columns, step)
+
+    def _pack_lines(
         self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor
     ) -> None:
-        filled = code.number(columns.filled)
-
-        def put(place: Value, step: Value, value: Value) -> None:
-            code.put(value, self.memory, base + step * columns.width + place)
+        """Packs all iterations of a column, then those of the next, with zeros after the last column."""
 
         def line(place: Value) -> None:
-            factor.over_steps(code, first + place, steps, lambda step, value: put(place, step, value))
+            def put(step: Value, value: Value) -> None:
+                code.put(value, self.memory, base + step * columns.width + place)
 
-        def across(step: Value) -> None:
-            is_short = columns.filled % self.lanes != 0
-            factor.over_rows(code, step, first, filled, lambda place, value: put(place, step, value), is_short)
+            factor.over_steps(code, first + place, steps, put)
 
-        if factor.along_steps:
-            sequential(code, filled, line)
-        else:
-            sequential(code, steps, across)
+        sequential(code, code.number(columns.filled), line)
         if columns.filled < columns.width:
             sequential(code, steps, lambda step: self._fill_up(code, base, columns, step))
 
     def _fill_up(self, code: Code, base: Value, columns: Columns, step: Value) -> None:
         """Zero-fills a panel after the elements of an iteration."""
+        if columns.filled == columns.width:
+            return
         start, zero = base + step * columns.width, code.constant(0.0, self.element)
         width, filled = code.number(columns.width), code.number(columns.filled)
         parallel(code, width, filled, lambda at: code.put(zero, self.memory, start + at))
