@@ -114,12 +114,14 @@ class WindowAxis:
     element of the window lies at a constant distance from the window's start, counted in steps of the grid's loop.
 
     Attributes:
+        loops: The grid's loop, and the own one if there is one.
         extent: The extent of the grid's loop.
         taps: The extent of the own loop; 1 if there is none.
         stride: The elements from one position of the window to the next.
         dilation: The elements from one element of a window to the next.
     """
 
+    loops: tuple[int, ...]
     extent: int
     taps: int
     stride: int
@@ -155,12 +157,15 @@ class Windows:
         indices: The index along each of its axes, as linear forms over the loops.
         outer: The reduction's outer loops, such as the channels: those that no window moves along.
         axes: The lines, and the positions in a line.
+        is_transposed: Whether neighbours in the image's memory are in neighbouring lines, and all positions in a line
+            lie in the image, such as its channels.
     """
 
     operand: BlockArgument
     indices: tuple[affine.Linear, ...]
     outer: tuple[int, ...]
     axes: tuple[WindowAxis, ...]
+    is_transposed: bool
 
     @property
     def taps(self) -> int:
@@ -204,7 +209,8 @@ def windows_of(
             return None
         (terms,) = moving
         own = [loop for loop in range(rank, len(extents)) if AffineDimExpr(loop) in terms]
-        strides = [terms[AffineDimExpr(loop)] for loop in (column, *own)]
+        loops = (column, *own)
+        strides = [terms[AffineDimExpr(loop)] for loop in loops]
         if (
             len(own) > 1
             or min(strides) < 0
@@ -212,12 +218,24 @@ def windows_of(
         ):
             return None
         taps += own
-        axes.append(WindowAxis(extents[column], extents[own[0]] if own else 1, strides[0], strides[-1] if own else 1))
+        count, apart = (extents[own[0]], strides[-1]) if own else (1, 1)
+        axes.append(WindowAxis(loops, extents[column], count, strides[0], apart))
     outer = tuple(loop for loop in range(rank, len(extents)) if loop not in taps)
     in_order = (*outer, *taps) == tuple(range(rank, len(extents)))
     if not taps or not in_order or any(sum(tap in _loops(index) for index in indices) != 1 for tap in taps):
         return None
-    return Windows(image, tuple(indices), outer, tuple(axes))
+    return Windows(image, tuple(indices), outer, tuple(axes), _is_transposed(axes, indices, shape_of(buffer), extents))
+
+
+def _is_transposed(
+    axes: Sequence[WindowAxis], indices: Sequence[affine.Linear], shape: Sequence[int], extents: Sequence[int]
+) -> bool:
+    across, along = axes[0], axes[-1]
+    if across is along or across.stride != 1 or along.taps > 1:
+        return False
+    position = next(i for i, index in enumerate(indices) if along.loops[0] in _loops(index))
+    low, high = indices[position].bounds(extents)
+    return low >= 0 and high < shape[position] and set(indices[-1].terms) == set(map(AffineDimExpr, across.loops))
 
 
 def _loops(index: affine.Linear) -> set[int]:

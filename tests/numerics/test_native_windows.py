@@ -31,8 +31,10 @@ from tensorgrad.passes.analyses.axes import axes_of_values
 from tensorgrad.passes.analyses.factors import factors_of
 from tensorgrad.passes.analyses.kinds import summed_stage
 from tensorgrad.passes.analyses.windows import places_of, run_along
+from tensorgrad.passes.codegen.llvm.packed_schedule import PackedArchetype
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.cpu import CpuDevice
+from tensorgrad.runtime.target import Target
 from tensorgrad.transforms.grad import value_and_grad
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...]]
@@ -69,6 +71,13 @@ WINDOWS: Mapping[str, tuple[Shapes, Mapping[str, Any]]] = {
     "tiny images": (((9, 3, 3, 3), (40, 3, 3, 3)), {"padding": 1}),
     "pointwise, of whole vectors": (((2, 9, 8, 16), (10, 9, 1, 1)), {}),
     "several ranges of channels": (((1, 150, 7, 9), (9, 150, 3, 3)), {"padding": 1}),
+    "many channels": (((2, 64, 5, 18), (8, 64, 3, 3)), {"padding": 1}),
+    "many channels, strided": (((3, 20, 9, 17), (6, 20, 3, 3)), {"padding": 1, "stride": 2}),
+    "many channels of narrow rows": (((4, 9, 6, 3), (5, 9, 3, 3)), {"padding": 1}),
+    "many channels of one axis": (((3, 12, 30), (6, 12, 5)), {"padding": 2}),
+    "many channels, padded by more than a line": (((2, 8, 3, 2), (5, 8, 5, 5)), {"padding": 4}),
+    "many channels of groups": (((2, 24, 7, 9), (8, 12, 3, 3)), {"padding": 1, "groups": 2}),
+    "one row of windows": (((2, 3, 3, 31), (6, 1, 4, 5)), {"stride": (2, 1), "padding": (2, 0), "groups": 3}),
 }
 
 BODIES: Mapping[str, Callable[[tg.Tensor], tg.Tensor]] = {
@@ -270,6 +279,43 @@ def test_columns_are_those_of_one_image_if_they_fill_vectors(name: str, column: 
     """They are contiguous then, and may be read in place; the columns of all images fill vectors better."""
     schedule, _ = contractions(name)[0]
     assert (schedule.column, schedule.direct_columns) == (column, direct)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("name", [name for name in WINDOWS if name.startswith("many channels")])
+def test_derivatives_of_weights_have_vectors_along_channels(
+    name: str, is_cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if a tile has one register block: it begins in the middle of the channels of a line."""
+    default = PackedArchetype.default
+
+    def cut(self: PackedArchetype, kernel: KernelOp, target: Target) -> PackedSchedule | None:
+        schedule = default(self, kernel, target)
+        if schedule is None or not schedule.pitch:
+            return schedule
+        schedule = replace(schedule, tile_rows=schedule.rows, tile_columns=schedule.columns)
+        return replace(schedule, groups=(schedule.tasks_over(kernel.extents), 1, 1))
+
+    if is_cut:
+        monkeypatch.setattr(PackedArchetype, "default", cut)
+    shapes, options = WINDOWS[name]
+    x, w = inputs_of(shapes)
+    gradient = value_and_grad(lambda w, x: tg.sum(tg.conv(x, w, **options) ** 2))
+    (schedule, stage) = [pair for pair in scheduled(traced(gradient, [w, x])) if pair[0].pitch][-1]
+    assert schedule.pitch == shapes[1][1] and schedule.column[-1] < schedule.column[0]
+    assert is_cut or schedule.tiles_over(loop_extents(stage))[1] == 1, "each tile copies all channels"
+    _, expected = reference(traced(gradient, in_f64([w, x])), in_f64([w, x]))
+    _, result = as_native_code(traced(gradient, [w, x]), [w, x])
+    np.testing.assert_allclose(result, expected, rtol=0, atol=GRADIENT * float(np.abs(expected).max()))
+
+
+def test_derivatives_of_dilated_weights_have_no_lines() -> None:
+    """Neighbours in the image belong to different phases of lines then."""
+    x, w = inputs_of(((2, 16, 8, 20), (8, 16, 3, 3)))
+    gradient = value_and_grad(lambda w, x: tg.sum(tg.conv(x, w, padding=2, dilation=2) ** 2))
+    _, expected = reference(traced(gradient, in_f64([w, x])), in_f64([w, x]))
+    _, result = as_native_code(traced(gradient, [w, x]), [w, x])
+    np.testing.assert_allclose(result, expected, rtol=0, atol=GRADIENT * float(np.abs(expected).max()))
 
 
 def test_derivatives_of_depthwise_weights_have_vectors_along_lines() -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import f64
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import BlockArgument, Operation
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
+from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents, maps_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
@@ -26,7 +26,7 @@ from tensorgrad.passes.analyses.factors import (
 )
 from tensorgrad.passes.analyses.kinds import contraction_of, summed_stage
 from tensorgrad.passes.analyses.machine import CpuModel
-from tensorgrad.passes.analyses.windows import LEAST_RUN, Windows, places_of, run_along, windows_of
+from tensorgrad.passes.analyses.windows import LEAST_RUN, Windows, places_of, plain_place, run_along, windows_of
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
@@ -67,8 +67,9 @@ ENOUGH_TASKS = 16
 LEAST_SIDE = 64
 """The fewest columns of a tile that needs no packed rows: its operands are in L1."""
 
-LEAST_ROWS, LEAST_ROWS_TRANSPOSED = 128, 256
-"""The fewest rows of a tile whose columns are packed, or packed and transposed, since each tile repeats that work."""
+LEAST_ROWS_PADDED, LEAST_ROWS, LEAST_ROWS_TRANSPOSED = 64, 128, 256
+"""The fewest rows of a tile whose columns are in a transposed and padded image, are packed, or packed and transposed,
+since each tile repeats that work."""
 
 LEAST_COLUMNS_PACKED = 256
 """The fewest columns of a tile whose rows are packed."""
@@ -76,16 +77,22 @@ LEAST_COLUMNS_PACKED = 256
 PAIRING = 4.0
 """The cycles in which vectors of factors are rounded and put into words, per vector."""
 
-PACKING, PACKING_RUN, PACKING_ELEMENTS = 7.0, 9.0, 48.0
-"""The rows that are multiplied with a vector in the time in which one of columns is packed: as a whole, in addition for
-each part of a register block where contiguous runs end, and element by element."""
+PACKING, PACKING_WINDOWS, PACKING_LINES, PACKING_RUN, PACKING_ELEMENTS = 7.0, 12.0, 18.0, 9.0, 48.0
+"""The rows that are multiplied with a vector in the time in which one of columns is packed: as a whole, out of windows,
+out of windows along the reduction, in addition for each part of a register block where contiguous runs end, and element
+by element."""
 
 PADDING, LINES = 4.0, 3.0
 """The same for a vector that is read from a padded image, for copying it; and, once for all iterations, for each row,
 for leaving out what lies behind lines."""
 
-PACKING_ROWS, READING_ROWS = 4.0, 0.25
-"""The vectors that an element of a row is multiplied with in the time in which it is packed, or read anew by a tile."""
+PACKING_ROWS, COPYING_ROWS, READING_ROWS = 4.0, 0.6, 0.25
+"""The vectors that an element of a row is multiplied with in the time in which it is packed, one by one or with those
+of neighbouring iterations, or read anew by a tile."""
+
+SCATTERING, SCATTERING_SETS = 5.0, 45.0
+"""The vectors that are multiplied in the time in which a result is stored whose neighbours are elsewhere in memory: in
+cache lines that fit into L1, or share its sets."""
 
 LEAST_SUMS = 8
 """The fewest sums in registers that hide the latency of a multiplication, with few rows."""
@@ -110,6 +117,7 @@ class PackedArchetype(Archetype[PackedSchedule]):
         if contraction_of(kernel) is None or (padded is not None and not padded.row):
             return padded
         choices = [*_packed(kernel, stage, target), *([] if padded is None else [padded])]
+        choices += _padded_across(kernel, stage, target)
         return min(choices, key=lambda choice: _time(choice, kernel, stage), default=None)
 
     def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
@@ -205,31 +213,64 @@ def _time(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float
     """Returns the estimated time of an iteration of the reduction, in that of multiplying a row with a vector."""
     rest, rows, columns = schedule.extents(kernel.extents)
     down, across = schedule.tiles_over(kernel.extents)
-    packing, lines = 0.0, 0.0
+    rank = len(kernel.extents)
+    steps, factors = math.prod(loop_extents(stage)[rank:]), factors_of(stage, schedule.row, schedule.column)
+    assert factors is not None
+    packing, lines, reading = 0.0, 0.0, PACKING_ROWS
     if schedule.pitch:
-        packing, lines = PADDING, LINES * rows / math.prod(loop_extents(stage)[len(kernel.extents) :])
+        packing, lines = PADDING, LINES * rows / steps
     elif not schedule.direct_columns:
-        packing = _packing(schedule, kernel, stage)
-    reading = READING_ROWS if schedule.direct_rows else PACKING_ROWS
+        packing = _packing(schedule, kernel, stage, factors)
+    lines += _scattering(schedule, kernel, stage) * rows / steps
+    if schedule.direct_rows:
+        reading = READING_ROWS
+    elif _run(stage, factors.row, range(rank, len(loop_extents(stage)))) >= LEAST_RUN:
+        reading = COPYING_ROWS
     return rest * (-(-columns // schedule.lanes) * (rows + down * packing + lines) + across * rows * reading)
 
 
-def _packing(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float:
+def _packing(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp, factors: Factors) -> float:
     """Returns the estimated time of packing a vector of columns, in that of multiplying a row with it."""
     grid, sides = kernel.extents, (schedule.row, schedule.column)
-    factors = factors_of(stage, *sides)
-    assert factors is not None
     strides = strides_of(stage, factors.column, grid, *sides)
     if strides is not None:
         return PACKING if 1 in (strides.side, strides.step) else PACKING_ELEMENTS
-    places, extents = (places_of(stage, factors.column) or {}).values(), loop_extents(stage)
-    own = range(len(grid), len(extents))
-    run, along = (run_along(places, loops, [extents[i] for i in loops]) for loops in (schedule.column, own))
+    own = range(len(grid), len(loop_extents(stage)))
+    run, along = (_run(stage, factors.column, loops) for loops in (schedule.column, own))
     if max(run, along) < LEAST_RUN:
         return PACKING_ELEMENTS
-    if along > run or run == schedule.extents(grid)[2]:
-        return PACKING
-    return PACKING + PACKING_RUN * (1 + (schedule.columns - 1) / run)
+    if along > run:
+        return PACKING_LINES
+    if run == schedule.extents(grid)[2]:
+        return PACKING_WINDOWS
+    return PACKING_WINDOWS + PACKING_RUN * (1 + (schedule.columns - 1) / run)
+
+
+def _run(stage: GenericOp, factor: SSAValue, loops: Sequence[int]) -> int:
+    """Returns how many neighbours along some loops are contiguous in the memory of all operands of a factor."""
+    extents = loop_extents(stage)
+    return run_along((places_of(stage, factor) or {}).values(), loops, [extents[loop] for loop in loops])
+
+
+def _scattering(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float:
+    """Returns the estimated time of storing a vector of results that are not contiguous; 0 if they are."""
+    loop = schedule.column[-1]
+    results = [
+        plain_place(buffer, m, loop_extents(writer))
+        for writer in kernel.stages
+        for buffer, m in zip(writer.outputs, maps_of(writer)[len(writer.inputs) :], strict=True)
+        if buffer in kernel.output_arguments
+    ]
+    apart = max((place.stride(loop) for place in results if place is not None), default=1)
+    if apart <= 1:
+        return 0.0
+    room = PAGE // math.gcd(apart * _bytes(stage), PAGE) * MOST_ROWS_APART
+    return schedule.lanes * (SCATTERING if kernel.extents[loop] <= room else SCATTERING_SETS)
+
+
+def _bytes(stage: GenericOp) -> int:
+    """Returns the bytes of a contraction's result."""
+    return 8 if element_of(stage.outputs[0]) == f64 else 4
 
 
 def _schedule(
@@ -238,7 +279,7 @@ def _schedule(
     rest, rows, columns = _extents(kernel, sides)
     if columns < LEAST_COLUMNS or rows < 2:
         return None
-    size = 8 if element_of(stage.outputs[0]) == f64 else 4
+    size = _bytes(stage)
     most_rows, vectors = REGISTER_BLOCKS[target.vector_bytes]
     lanes = target.vector_bytes // size
     while lanes >= 2 * columns:
@@ -272,7 +313,8 @@ def _schedule(
         pairs=int(has_pairs),
     )
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
-    packed = _cut(packed, kernel, rest * rows * columns * steps, is_transposed)
+    least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
+    packed = _cut(packed, kernel, rest * rows * columns * steps, least_rows, LEAST_COLUMNS)
     return replace(packed, groups=(packed.tasks_over(kernel.extents), 1, 1))
 
 
@@ -293,6 +335,24 @@ def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedul
     return None
 
 
+def _padded_across(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
+    """Yields the schedules whose columns are windows at neighbouring lines of an image, and all channels in each.
+
+    So are the derivatives of a convolution's weights: neighbours along the reduction lie in the image's lines, and
+    channels, of which there are many, become neighbours in the padded copy.
+    """
+    rank = len(kernel.extents)
+    row, (*channels, line) = sides_of(kernel, stage)
+    for channel in channels:
+        columns = (line, channel)
+        factors = factors_of(stage, row, columns)
+        if factors is None or kernel.extents[channel] < LEAST_COLUMNS:
+            continue
+        windows = windows_of(stage, factors.column, rank, columns, step_conditions(stage, factors, (*row, *columns)))
+        if windows is not None and windows.is_transposed and windows.taps <= MOST_PACKED_DEPTH:
+            yield _padded_schedule(kernel, stage, (row, columns), factors, windows, target, has_steps=False)
+
+
 def _padded_schedule(
     kernel: KernelOp,
     stage: GenericOp,
@@ -305,8 +365,8 @@ def _padded_schedule(
     """Returns the schedule of windows in a padded image; `has_steps` if vectors may run along the reduction."""
     grid = kernel.extents
     rest, rows, columns = _extents(kernel, sides)
-    size = 8 if element_of(stage.outputs[0]) == f64 else 4
-    lanes, line = target.vector_bytes // size, grid[-1]
+    size = _bytes(stage)
+    lanes, line = target.vector_bytes // size, grid[sides[1][-1]]
     padded = (columns // line - 1) * windows.pitch + line
     vectors = -(-padded // lanes)
     most_rows, most_vectors = REGISTER_BLOCKS[target.vector_bytes]
@@ -322,16 +382,17 @@ def _padded_schedule(
     steps = outer * windows.taps
     direct_rows = not along_steps and _reads_rows(along, steps * size, columns)
     most_depth = MOST_DEPTH if direct_rows or along_steps else MOST_PACKED_DEPTH
-    channels = -(-outer // -(-steps // most_depth))
+    channels = min(-(-outer // -(-steps // most_depth)), max(most_depth // windows.taps, 1))
     planes = channels * math.prod(axis.phases for axis in windows.axes) * windows.pitch
     lines = max(PANEL_BYTES // (planes * size) - windows.axes[0].reach, LEAST_LINES)
     block = lanes * across
+    widest = padded if windows.is_transposed else lines * windows.pitch
     schedule = PackedSchedule(
         groups=(1, 1, 1),
         row=sides[0],
         column=sides[1],
         tile_rows=rounded_up(rows, block_rows),
-        tile_columns=_even(padded // block * block, lines * windows.pitch, block),
+        tile_columns=_even(padded // block * block, widest, block),
         rows=block_rows,
         columns=block,
         lanes=lanes,
@@ -340,7 +401,9 @@ def _padded_schedule(
         pitch=windows.pitch,
         along_steps=along_steps,
     )
-    schedule = _cut(schedule, kernel, rest * rows * columns * steps, is_transposed=False)
+    # Each tile of a transposed image copies whole lines.
+    least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, LEAST_COLUMNS)
+    schedule = _cut(schedule, kernel, rest * rows * columns * steps, *least)
     return replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
 
 
@@ -369,14 +432,15 @@ def _reads_columns(strides: Strides | None, line: int, rows: int) -> bool:
     return strides is not None and strides.side == 1 and (line * strides.step <= NEAR_BYTES or rows <= FEW_ROWS)
 
 
-def _cut(schedule: PackedSchedule, kernel: KernelOp, products: int, is_transposed: bool) -> PackedSchedule:
-    """Returns a schedule with smaller tiles if there are few tasks and they are long."""
+def _cut(
+    schedule: PackedSchedule, kernel: KernelOp, products: int, least_rows: int, least_columns: int
+) -> PackedSchedule:
+    """Returns a schedule with smaller tiles, of at least these rows and columns, if tasks are few and long."""
     _, rows, columns = schedule.extents(kernel.extents)
     whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
-    least_rows = schedule.rows
-    if not schedule.direct_columns:
-        least_rows = rounded_up(LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS, schedule.rows)
-    least_columns = rounded_up(LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED, schedule.columns)
+    least_rows = schedule.rows if schedule.direct_columns else rounded_up(least_rows, schedule.rows)
+    least = LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED
+    least_columns = rounded_up(max(least, least_columns), schedule.columns)
     enough = min(products // TASK_PRODUCTS, ENOUGH_TASKS)
     while (tasks := schedule.tasks_over(kernel.extents)) < enough:
         down, across = schedule.tiles_over(kernel.extents)

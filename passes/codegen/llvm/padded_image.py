@@ -31,7 +31,7 @@ from tensorgrad.passes.analyses.windows import Windows
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.factors import Axis, Tile, element_if
 from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
-from tensorgrad.passes.codegen.llvm.packing import every, sequential
+from tensorgrad.passes.codegen.llvm.packing import every, sequential, transposed
 from tensorgrad.passes.scalars import Operand, Value
 
 LINE_ELEMENTS = 16
@@ -75,7 +75,8 @@ class PaddedImage:
     Attributes:
         stage: The contraction.
         windows: The windows.
-        pitch: The elements of a line.
+        pitch: The elements from one line to the next. If lines of a transposed image consist of whole register blocks,
+            each of these has a panel, so that neighbouring iterations read neighbours in memory.
         lines: The lines that are copied.
         plane: The elements of a phase of a channel.
         lanes: The lanes of a vector.
@@ -107,12 +108,14 @@ class PaddedImage:
             top: The kernel's block.
         """
         lines, array = copied_lines(windows, room), partial(new_array, top, element_of(stage.outputs[0]))
-        plane = plane_of(windows, lines)
+        in_panels = windows.is_transposed and windows.pitch % schedule.columns == 0
+        pitch = schedule.columns if in_panels else windows.pitch
+        plane = plane_of(lines * windows.pitch)
         planes = depth // windows.taps * math.prod(axis.phases for axis in windows.axes)
         behind = max(schedule.columns, schedule.lanes * windows.axes[-1].advance)
         memory = array(planes * plane + behind)
         offsets = new_array(top, i32, depth)
-        return PaddedImage(stage, windows, windows.pitch, lines, plane, schedule.lanes, memory, offsets)
+        return PaddedImage(stage, windows, pitch, lines, plane, schedule.lanes, memory, offsets)
 
     def copy(self, code: Code, tile: Tile, start: Value, count: Value) -> None:
         """Writes the copy for a range of the reduction.
@@ -133,6 +136,9 @@ class PaddedImage:
         def channel(number: Value, _: Sequence[Value]) -> list[Value]:
             at = start // taps + number
             outer = [code.expression(place.expression(), [at]) for place in places]
+            if self.windows.is_transposed:
+                self._copy_transposed(code, tile, number, outer)
+                return []
 
             def line(positions: list[Value], _: Sequence[Value]) -> list[Value]:
                 self._copy_line(code, tile, number, outer, positions)
@@ -143,17 +149,49 @@ class PaddedImage:
 
         code.loop_to(count // taps, [], channel)
 
+    def _copy_transposed(self, code: Code, tile: Tile, number: Value, outer: Sequence[Value]) -> None:
+        """Copies all lines of a channel out of an image in which these are neighbours, in squares."""
+        (across, along), pitch = self.windows.axes, self.pitch
+        part = Part.of(shape_of(self._buffer)[-1], self.lines, 1, self.windows.indices[-1].constant)
+        tap = [code.number(0)] * (across.taps > 1)
+        inside, place = self._located(code, tile, [code.number(0)] * 2, [*outer, *tap], of_line=True)
+        memory, apart = self._image(code), self._apart(along.loops[0])
+
+        def panel(position: Value) -> None:
+            first = place + (position * apart + part.group)
+            start = self._plane(code, number, [code.number(0)] * 2) + position * self.lines
+            begin = start + part.begin * pitch
+
+            def square(x: Operand, line: Operand, kind: VectorType[Attribute]) -> None:
+                rows = [code.vector(memory, first + (x + i) * apart + line, kind) for i in range(kind.element_count())]
+                for i, row in enumerate(transposed(rows)):
+                    code.put_vector(row, self.memory, begin + (line + i) * pitch + x)
+
+            def copy() -> None:
+                lines = part.end - part.begin
+                self._clear(code, start, 0, part.begin * pitch)
+                across = partial(self._in_vectors, code, lines)
+                self._in_vectors(code, pitch, lambda x, kind: across(partial(square, x), kind.element_count()), lines)
+                self._clear(code, start, part.end * pitch, self.lines * pitch)
+
+            if inside is None:
+                copy()
+            else:
+                code.when(inside, copy, lambda: self._clear(code, start, 0, self.lines * pitch))
+
+        sequential(code, code.number(along.extent), panel, step=pitch)
+
     def _copy_line(
         self, code: Code, tile: Tile, number: Value, outer: Sequence[Value], positions: Sequence[Value]
     ) -> None:
         """Copies a line of a channel; `positions` are the indices of the lines' phase, and of the line."""
         *before, along = self.windows.axes
         phase, line = positions[: len(before)], positions[len(before) :]
-        above = [self._first_line(tile) + at for at in line]
+        above = [self._first_line(code, tile) + at for at in line]
         own = [*outer, *(at for at, axis in zip(phase, before, strict=True) if axis.taps > 1)]
         end = sum((at * self.pitch for at in line), code.number(0))
         starts = [self._plane(code, number, [*phase, code.number(part)]) + end for part in range(along.phases)]
-        parts = self._parts(tile)
+        parts = self._parts()
         if parts is None:
             for part, start in enumerate(starts):
                 self._copy_elements(code, tile, above, [*own, *[code.number(part)] * (along.taps > 1)], start)
@@ -212,11 +250,16 @@ class PaddedImage:
 
         self._in_vectors(code, end - begin, put)
 
-    def _in_vectors(self, code: Code, extent: int, body: Callable[[Operand, VectorType[Attribute]], None]) -> None:
-        """Writes code for `extent` elements by vectors of one type, the last two of which may overlap."""
+    def _in_vectors(
+        self, code: Code, extent: int, body: Callable[[Operand, VectorType[Attribute]], None], most: int | None = None
+    ) -> None:
+        """Writes code for `extent` elements by vectors of one type, the last two of which may overlap.
+
+        Vectors have at most as many lanes as fit into `most` elements.
+        """
         if extent == 0:
             return
-        lanes = min(self.lanes, 1 << extent.bit_length() - 1)
+        lanes = min(self.lanes, 1 << min(extent, most or extent).bit_length() - 1)
         kind = VectorType(element_of(self.memory), [lanes])
         whole = extent // lanes * lanes
         if whole > lanes:
@@ -226,16 +269,20 @@ class PaddedImage:
         if whole < extent:
             body(extent - lanes, kind)
 
-    def _parts(self, tile: Tile) -> list[Part] | None:
+    def _parts(self) -> list[Part] | None:
         """Returns the parts of a line; `None` if what lies in the image is not known, or not contiguous in memory."""
         along, index = self.windows.axes[-1], self.windows.indices[-1]
-        moving = AffineDimExpr(len(tile.grid) - 1)
-        tap = [AffineDimExpr(len(tile.grid) + len(tile.own) - 1)] if along.taps > 1 else []
-        if set(index.terms) != {moving, *tap}:
+        if set(index.terms) != {AffineDimExpr(loop) for loop in along.loops}:
             return None
         extent = shape_of(self._buffer)[-1]
         firsts = [index.constant + part * along.dilation for part in range(along.phases)]
         return [Part.of(extent, self.pitch, along.stride, first) for first in firsts]
+
+    def _apart(self, loop: int) -> int:
+        """Returns how far apart neighbours along a loop are in the image."""
+        strides = affine.strides(shape_of(self._buffer))
+        at = AffineDimExpr(loop)
+        return sum(index.terms.get(at, 0) * step for index, step in zip(self.windows.indices, strides, strict=True))
 
     @property
     def _buffer(self) -> SSAValue:
@@ -318,20 +365,21 @@ class PaddedImage:
             count: The number of its columns.
             body: Takes a column, relative to the tile, and the indices of its loops.
         """
-        begin, axes = tile.first[1], self.windows.axes
+        begin, axes, pitch = tile.first[1], self.windows.axes, self.windows.pitch
         end = begin + count
 
         def line(number: Value) -> None:
-            start = number * self.pitch
+            start = number * pitch
             first = start.at_least(begin)
             last = (start + axes[-1].extent).at_least(begin).at_most(end)
             above = [number] if len(axes) > 1 else []
             parallel(code, last - begin, first - begin, lambda j: body(j, [*above, begin + j - start]), is_short=True)
 
-        sequential(code, (end + (self.pitch - 1)) // self.pitch, line, start=begin // self.pitch)
+        sequential(code, (end + (pitch - 1)) // pitch, line, start=begin // pitch)
 
-    def _first_line(self, tile: Tile) -> Value:
-        return tile.first[1] // self.pitch
+    def _first_line(self, code: Code, tile: Tile) -> Value:
+        """Returns the first line that is copied."""
+        return code.number(0) if self.windows.is_transposed else tile.first[1] // self.windows.pitch
 
     def _plane(self, code: Code, number: Value, phase: Sequence[Value]) -> Value:
         """Returns the offset of a phase of a channel."""
@@ -352,8 +400,12 @@ class PaddedImage:
             step: The iteration.
             parts: The vectors.
         """
-        within = tile.first[1] - self._first_line(tile) * self.pitch
-        at = code.element(self.offsets, step).as_index() + (within + first)
+        length = self.windows.pitch
+        within = tile.first[1] - self._first_line(code, tile) * length + first
+        if self.pitch < length:
+            line, position = within // length, within % length
+            within = (position // self.pitch * self.lines + line) * self.pitch + position % self.pitch
+        at = code.element(self.offsets, step).as_index() + within
         return [code.vector(self.memory, at + by, kind) for by, kind in parts]
 
 
@@ -362,9 +414,11 @@ def copied_lines(windows: Windows, columns: int) -> int:
     if len(windows.axes) == 1:
         return 1
     axis = windows.axes[0]
+    if windows.is_transposed:
+        return axis.extent + axis.reach
     return min(-(-columns // windows.pitch) + 1, axis.extent) + axis.reach
 
 
-def plane_of(windows: Windows, lines: int) -> int:
+def plane_of(extent: int) -> int:
     """Returns the elements between parts: an odd number of cache lines, so that they don't share a set of the L1."""
-    return (-(-lines * windows.pitch // LINE_ELEMENTS) | 1) * LINE_ELEMENTS
+    return (-(-extent // LINE_ELEMENTS) | 1) * LINE_ELEMENTS

@@ -2,28 +2,29 @@
 
 // The phases of a transposed convolution whose window is no multiple of the stride have different numbers of taps. The
 // tables list only the iterations with a product, and their number ends all loops over iterations.
-func.func @uneven(%x: tensor<2x4x16xf32>, %w: tensor<16x4x3xf32>) -> tensor<2x16x32xf32> {
-  %y = tg.conv %x, %w stride = [1] low = [1] high = [2] lhs_dilation = [2] rhs_dilation = [1] groups = 1 : tensor<2x4x16xf32>, tensor<16x4x3xf32>
-  func.return %y : tensor<2x16x32xf32>
+func.func @uneven(%x: tensor<2x4x2x8xf32>, %w: tensor<16x4x1x3xf32>) -> tensor<2x16x2x16xf32> {
+  %y = tg.conv %x, %w stride = [1, 1] low = [0, 1] high = [0, 2] lhs_dilation = [1, 2] rhs_dilation = [1, 1] groups = 1 : tensor<2x4x2x8xf32>, tensor<16x4x1x3xf32>
+  func.return %y : tensor<2x16x2x16xf32>
 }
 // CHECK:      cpu.kernel @packed0 access = ["read", "read", "read_write"] {
-// CHECK:      scf.for %32 = %3 to %4 step %10 {
-// CHECK:        %34 = scf.for %35 = %11 to %14 step %10 iter_args(%36 = %11) -> (index) {
-// CHECK-NEXT:     %37 = arith.addi %11, %35 : index
-// CHECK-NEXT:     %38 = arith.divui %37, %15 : index
-// CHECK-NEXT:     %39 = arith.index_cast %38 : index to i32
-// CHECK-NEXT:     memref.store %39, %6[%36] : memref<8xi32>
-// CHECK-NEXT:     %40 = arith.remui %37, %15 : index
-// CHECK-NEXT:     %41 = arith.index_cast %40 : index to i32
-// CHECK-NEXT:     memref.store %41, %5[%36] : memref<8xi32>
-// CHECK-NEXT:     %42 = arith.muli %40, %15 : index
-// CHECK-NEXT:     %43 = arith.subi %42, %33 : index
-// CHECK-NEXT:     %44 = arith.addi %43, %10 : index
-// CHECK-NEXT:     %45 = arith.cmpi ult, %44, %16 : index
-// CHECK-NEXT:     %46 = arith.addi %36, %10 : index
-// CHECK-NEXT:     %47 = arith.select %45, %46, %36 : index
-// CHECK:        scf.for %{{.*}} = %11 to %34 step %10
-// CHECK:        scf.for %{{.*}} = %11 to %34 step %10
+// CHECK:      scf.for %{{[0-9]+}} = %3 to %4 step %[[ONE:[0-9]+]] {
+// CHECK:        %[[COUNT:[0-9]+]] = scf.for %[[AT:[0-9]+]] = %[[ZERO:[0-9]+]] to %{{[0-9]+}} step %[[ONE]] iter_args(%[[KEPT:[0-9]+]] = %[[ZERO]]) -> (index) {
+// CHECK-NEXT:     %[[STEP:[0-9]+]] = arith.addi %[[ZERO]], %[[AT]] : index
+// CHECK-NEXT:     %{{[0-9]+}} = arith.divui %[[STEP]], %[[TWO:[0-9]+]] : index
+// CHECK-NEXT:     arith.index_cast
+// CHECK-NEXT:     memref.store %{{[0-9]+}}, %6[%[[KEPT]]] : memref<8xi32>
+// CHECK-NEXT:     %[[TAP:[0-9]+]] = arith.remui %[[STEP]], %[[TWO]] : index
+// CHECK-NEXT:     arith.index_cast
+// CHECK-NEXT:     memref.store %{{[0-9]+}}, %5[%[[KEPT]]] : memref<8xi32>
+// CHECK-NEXT:     arith.muli %[[TAP]], %[[TWO]] : index
+// CHECK-NEXT:     arith.subi
+// CHECK-NEXT:     arith.addi
+// CHECK-NEXT:     %[[HAS:[0-9]+]] = arith.cmpi ult
+// CHECK-NEXT:     %[[NEXT:[0-9]+]] = arith.addi %[[KEPT]], %[[ONE]] : index
+// CHECK-NEXT:     arith.select %[[HAS]], %[[NEXT]], %[[KEPT]] : index
+// CHECK:        scf.for %{{.*}} = %[[ZERO]] to %[[COUNT]] step %[[ONE]]
+// CHECK:        scf.for %{{.*}} = %[[ZERO]] to %[[COUNT]] step %[[ONE]]
+// CHECK:        scf.for %{{.*}} = %[[ZERO]] to %[[COUNT]] step %[[ONE]]
 // CHECK:        vector.fma
 
 // -----
