@@ -11,12 +11,13 @@ from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tensorgrad.dialects.buf import element_of
+from tensorgrad.dialects.buf import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.guards import fold_guards, loop_numbers
-from tensorgrad.passes.analyses.stages import Parts, Stage, index_value
+from tensorgrad.passes.analyses.stages import Parts, Stage, erase_unused, index_value
 from tensorgrad.passes.analyses.storage import Accesses
 from tensorgrad.passes.analyses.walking import cloned
+from tensorgrad.passes.scalars import constant_integer
 from tensorgrad.passes.tensors.simplify import simplify_block
 
 
@@ -50,9 +51,11 @@ def inline(producer: Parts, consumer: Parts) -> None:
         if source in reader.buffers():
             _inline_reads(stage, source, back, reader)
             _inline_loads(stage, source, back, reader)
-            reader.merge_equal_reads()
             fold_guards(reader.body, loop_numbers(reader.extents))
             simplify_block(reader.body)
+            erase_unused(reader)
+            _read_what_exists(reader)
+            reader.merge_equal_reads()
     consumer.changed()
 
 
@@ -160,6 +163,40 @@ def _inline_loads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], re
         load.results[0].replace_all_uses_with(result)
         load.detach()
         load.erase()
+
+
+def _read_what_exists(stage: Stage) -> None:
+    """Makes operands of loads that are the same along a loop, and in bounds at all points: they need no condition.
+
+    Padding asks whether an element of the image exists. The parameters of its channel always do, and what is computed
+    from them alone is then the same for all elements of a line.
+    """
+    for load in stage.loads():
+        results = [_plain_index(index) for index in load.indices]
+        known = [result for result in results if result is not None]
+        used = {result.position for result in known if isinstance(result, AffineDimExpr)}
+        if len(known) < len(results) or all(i in used or n == 1 for i, n in enumerate(stage.extents)):
+            continue
+        if not all(_is_below(x, n, stage.extents) for x, n in zip(known, shape_of(load.memref), strict=True)):
+            continue
+        argument = stage.body.insert_arg(load.results[0].type, len(stage.reads))
+        stage.reads.append((load.memref, AffineMap(len(stage.extents), 0, tuple(known))))
+        load.results[0].replace_all_uses_with(argument)
+        load.detach()
+        load.erase()
+
+
+def _plain_index(value: SSAValue) -> AffineDimExpr | AffineConstantExpr | None:
+    """Returns an index that is a loop's or a constant as an expression; `None` for any other."""
+    if isinstance(value.owner, IndexOp):
+        return AffineDimExpr(value.owner.dim.value.data)
+    number = constant_integer(value)
+    return None if number is None else AffineConstantExpr(number)
+
+
+def _is_below(index: AffineDimExpr | AffineConstantExpr, extent: int, extents: Sequence[int]) -> bool:
+    last = extents[index.position] - 1 if isinstance(index, AffineDimExpr) else index.value
+    return 0 <= last < extent
 
 
 def _index_of(expression: AffineExpr, values: Sequence[SSAValue], block: Block, before: Operation) -> SSAValue:

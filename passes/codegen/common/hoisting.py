@@ -17,9 +17,11 @@ def hoist_invariants(block: Block, unwritten: Collection[SSAValue] = ()) -> None
     """Hoists ops out of the loops of a block and its nested blocks, as far as their operands permit.
 
     Pure ops have the same value wherever they run, and none traps: for a loop that never runs, they are merely wasted.
-    So have loads of an element whose index is a constant, from memory that isn't written. LLVM leaves these where they
-    are, since a store of the loop might be to the same memory, and all that is computed from them; and its vectorizer
-    takes exponential time for what is the same in each iteration (up to LLVM 22, `isUniformAcrossVFsAndUFs`).
+    So have loads from memory that isn't written, if the element exists also where the loop never runs: its index is a
+    constant, or the loop has a first iteration. LLVM leaves these where they are, since a store of the loop might be to
+    the same memory, or moves them into a branch, where a vector gathers them; so it does with all that is computed from
+    them. Its vectorizer takes exponential time for what is the same in each iteration (up to LLVM 22,
+    `isUniformAcrossVFsAndUFs`).
 
     Args:
         block: The block.
@@ -39,19 +41,26 @@ def _hoist(loop: scf.ForOp, unwritten: Collection[SSAValue]) -> None:
     around, body = loop.parent, loop.body.block
     assert around is not None
     inside = {*body.args, *(result for op in body.ops for result in op.results)}
+    runs = _runs(loop)
     for op in list(body.ops):
         if op.regions or not op.results or any(o in inside for o in op.operands):
             continue
-        if not is_pure(op) and not _reads_one_element(op, unwritten):
+        if not is_pure(op) and not _reads_unwritten(op, unwritten, runs):
             continue
         op.detach()
         around.insert_op_before(op, loop)
         inside.difference_update(op.results)
 
 
-def _reads_one_element(op: Operation, unwritten: Collection[SSAValue]) -> bool:
-    """Returns whether an op loads an element whose index is a constant, so that it exists if the loop never runs."""
-    return isinstance(op, memref.LoadOp) and op.memref in unwritten and all(map(_is_constant, op.indices))
+def _runs(loop: scf.ForOp) -> bool:
+    """Returns whether a loop is known to have a first iteration."""
+    start, stop = constant_integer(loop.lb), constant_integer(loop.ub)
+    return start is not None and stop is not None and start < stop
+
+
+def _reads_unwritten(op: Operation, unwritten: Collection[SSAValue], runs: bool) -> bool:
+    """Returns whether an op loads an element that no op writes, and that exists even if the loop never `runs`."""
+    return isinstance(op, memref.LoadOp) and op.memref in unwritten and (runs or all(map(_is_constant, op.indices)))
 
 
 def _is_constant(value: SSAValue) -> bool:

@@ -28,3 +28,23 @@ func.func @tail(%x: tensor<3x8xf32>, %fill: tensor<f32>) -> tensor<2x8xf32> {
 // CHECK-LABEL: func.func @tail
 // CHECK:         buf.kernel grid = [2, 8] ins(%{{.*}} : memref<f32>) outs(%{{.*}} : memref<2x8xf32>)
 // CHECK-NOT:     scf.if
+
+// -----
+
+// Where padding asks whether an element exists, a channel's factor does: it is an operand. The other side's doesn't.
+func.func @channels(%x: tensor<4x6xf32>, %s: tensor<4xf32>, %t: tensor<6xf32>, %fill: tensor<f32>) -> tensor<4x8xf32> {
+  %0 = tg.broadcast %s shape = [4, 6] dims = [0] : tensor<4xf32>
+  %1 = tg.mul %x, %0 : tensor<4x6xf32>, tensor<4x6xf32>
+  %2 = tg.broadcast %t shape = [4, 6] dims = [1] : tensor<6xf32>
+  %3 = tg.add %1, %2 : tensor<4x6xf32>, tensor<4x6xf32>
+  %4 = tg.pad %3, %fill low = [0, 1] high = [0, 1] interior = [0, 0] : tensor<4x6xf32>, tensor<f32>
+  func.return %4 : tensor<4x8xf32>
+}
+// CHECK-LABEL: func.func @channels
+// CHECK:       ^bb0(%[[FILL:[0-9]+]]: memref<f32>, %[[S:[0-9]+]]: memref<4xf32>, %[[T:[0-9]+]]: memref<6xf32>, %[[X:[0-9]+]]: memref<4x6xf32>,
+// CHECK-NEXT:    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> ()>, affine_map<(d0, d1) -> (d0)>, {{.*}} ins(%[[FILL]], %[[S]] :
+// CHECK-NEXT:    ^bb0(%{{[0-9]+}}: f32, %[[FACTOR:[0-9]+]]: f32,
+// CHECK:           scf.if
+// CHECK-NEXT:        memref.load %[[T]]
+// CHECK-NEXT:        %[[ELEMENT:[0-9]+]] = memref.load %[[X]]
+// CHECK-NEXT:        arith.mulf %[[ELEMENT]], %[[FACTOR]]

@@ -81,10 +81,11 @@ func.func @channels(%x: tensor<4x3x8x8xf32>, %b: tensor<3xf32>) -> tensor<4x3x8x
 // CHECK:       scf.for %[[IMAGE:[0-9]+]] =
 // CHECK-NEXT:    %[[START:[0-9]+]] = arith.muli %[[IMAGE]], %[[POINTS]]
 // CHECK-NEXT:    %[[CHANNEL:[0-9]+]] = arith.remui %[[IMAGE]], %[[CHANNELS]]
+// CHECK-NEXT:    %[[ADDED:[0-9]+]] = memref.load %1[%[[CHANNEL]]]
 // CHECK-NEXT:    scf.for %[[POINT:[0-9]+]] = %{{[0-9]+}} to %[[POINTS]]
 // CHECK-NEXT:      %[[PLACE:[0-9]+]] = arith.addi %[[START]], %[[POINT]]
-// CHECK-NEXT:      memref.load %0[%[[PLACE]]]
-// CHECK-NEXT:      memref.load %1[%[[CHANNEL]]]
+// CHECK-NEXT:      %[[VALUE:[0-9]+]] = memref.load %0[%[[PLACE]]]
+// CHECK-NEXT:      arith.addf %[[VALUE]], %[[ADDED]]
 
 // -----
 
