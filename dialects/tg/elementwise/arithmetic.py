@@ -292,6 +292,8 @@ class PowOp(BinaryOp):
 class MaximumOp(BinaryOp):
     """The larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
 
+    Of two zeros either may be the result, whatever their signs, as in NumPy.
+
     Example:
         %2 = tg.maximum %0, %1 : tensor<4xf32>, tensor<4xf32>
     """
@@ -305,6 +307,8 @@ class MaximumOp(BinaryOp):
 @irdl_op_definition
 class MinimumOp(BinaryOp):
     """The smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+
+    Of two zeros either may be the result, whatever their signs, as in NumPy.
 
     Example:
         %2 = tg.minimum %0, %1 : tensor<4xf32>, tensor<4xf32>

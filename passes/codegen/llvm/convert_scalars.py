@@ -168,9 +168,11 @@ class Builder:
         """Returns an integer comparison."""
         return self.make(llvm.ICmpOp, (x, y), i1, _comparison(predicate))
 
-    def intrinsic(self, name: str, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
-        """Returns a call to an intrinsic, given its full name."""
-        return self.make(llvm.CallIntrinsicOp, operands, result, _call_of(name, len(operands)))
+    def intrinsic(
+        self, name: str, operands: Sequence[SSAValue], result: Attribute, flags: tuple[FastMathFlag, ...] = ()
+    ) -> SSAValue:
+        """Returns a call to an intrinsic, given its full name and its fast-math flags."""
+        return self.make(llvm.CallIntrinsicOp, operands, result, _call_of(name, len(operands), flags))
 
     def library(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
         """Returns a call to a C library function on f64."""
@@ -198,8 +200,9 @@ def _by_index(element: Attribute, inbounds: bool) -> Properties:
 
 
 @lru_cache
-def _call_of(name: str, operands: int) -> Properties:
-    return {**CALL, "intrin": StringAttr(name), SEGMENTS: short_ints([operands, 0])}
+def _call_of(name: str, operands: int, flags: tuple[FastMathFlag, ...]) -> Properties:
+    own = {"fastmathFlags": fast_math(flags), "intrin": StringAttr(name), SEGMENTS: short_ints([operands, 0])}
+    return {**CALL, **own}
 
 
 @lru_cache
@@ -267,10 +270,11 @@ def _adds_constant(op: Operation) -> bool:
 
 def _intrinsic(name: str) -> Rule:
     """Returns a rule for an intrinsic overloaded on its result type."""
+    flags = (FastMathFlag.NO_SIGNED_ZEROS,) if name in EITHER_ZERO else ()
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         type_ = b.type_of(op.results[0].type)
-        return b.intrinsic(f"llvm.{name}.{suffix(type_)}", operands, type_)
+        return b.intrinsic(f"llvm.{name}.{suffix(type_)}", operands, type_, flags)
 
     return rule
 
@@ -498,6 +502,9 @@ INTRINSICS: Mapping[type[Operation], str] = {
     math.PowFOp: "pow",
 }
 """Ops with an equivalent intrinsic. The last ones become C library calls, and only take f64."""
+
+EITHER_ZERO = ("maximum", "minimum")
+"""Intrinsics of which zeros of both signs have either zero, as in NumPy: to tell them apart takes half of the time."""
 
 LIBRARY: Mapping[type[Operation], str] = {
     math.ExpM1Op: "expm1",

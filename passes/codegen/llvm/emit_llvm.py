@@ -261,8 +261,7 @@ class FunctionPrinter:
         return f"{self._type(value.type)} {self.names[value]}"
 
     def _binary(self, op: Operation, name: str) -> Iterator[str]:
-        flags = op.properties.get("fastmathFlags")
-        words = [flag.value for flag in cast(llvm.FastMathAttr, flags).data] if flags is not None else []
+        words = _flag_words(op)
         overflow = op.properties.get("overflowFlags")
         if isinstance(overflow, IntegerAttr):
             words += _overflow_words(cast(Any, overflow).value.data)
@@ -351,7 +350,8 @@ class FunctionPrinter:
         if name not in self.declared:
             types = ", ".join(self._type(operand.type) for operand in op.operands)
             self.declared[name] = f"declare {result} @{name}({types})"
-        return f"{self._set(op)}call {result} @{name}({', '.join(map(self._typed, op.operands))})"
+        words = " ".join(["call", *_flag_words(op), result])
+        return f"{self._set(op)}{words} @{name}({', '.join(map(self._typed, op.operands))})"
 
     def negate(self, op: llvm.FNegOp) -> str:
         """Prints a negation."""
@@ -398,6 +398,12 @@ RULES: Mapping[type[Operation], Callable[[FunctionPrinter, Any], str]] = {
     llvm.ShuffleVectorOp: FunctionPrinter.shuffle,
     llvm.ReturnOp: lambda printer, op: "ret void",
 }
+
+
+def _flag_words(op: Operation) -> list[str]:
+    """Returns the fast-math flags of an instruction."""
+    flags = op.properties.get("fastmathFlags")
+    return [flag.value for flag in cast(llvm.FastMathAttr, flags).data] if flags is not None else []
 
 
 def _merges_bits(op: Operation) -> bool:
