@@ -269,6 +269,8 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
 
     PROPERTIES: ClassVar[tuple[str, ...]] = ()
     """The op's properties, in the order of the assembly format."""
+    REPEATS: ClassVar[bool] = False
+    """Whether the op only repeats the elements of its operand along axes."""
 
     @classmethod
     @abstractmethod
@@ -324,7 +326,7 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
     def _is_exact_and_no_larger(self, values: Sequence[NumpyArray]) -> bool:
         """Returns whether all elements are integers, and the result takes no more bytes than the operands store."""
         dtypes = [numpy_dtype(self.type), *(value.dtype for value in values)]
-        stored = sum(value.itemsize if is_splat(value) else value.nbytes for value in values)
+        stored = sum(stored_bytes(value) for value in values)
         if any(is_float(ELEMENT_TYPES[dtype]) for dtype in dtypes):
             return False
         return size_of(self.shape) * dtypes[0].itemsize <= stored
@@ -442,13 +444,23 @@ def prepared(op: TensorOp) -> Evaluate:
 
 
 def constant_value(value: SSAValue) -> NumpyArray | None:
-    """Returns the NumPy array of a constant, or `None` for any other value."""
-    if not isinstance(value, OpResult) or value.owner.operands:
-        return None  # constants have no operands, and most other values have
+    """Returns the NumPy array of a constant, or of one that is broadcast, as a view; `None` for any other value."""
+    if not isinstance(value, OpResult):
+        return None
+    op = value.owner
+    if op.operands:  # constants have none
+        array = constant_value(op.operands[0]) if isinstance(op, TensorOp) and op.REPEATS else None
+        return None if array is None else prepared(cast("TensorOp", op))(array)
     attribute = ConstantLike.get_constant_value(value)
     if isinstance(attribute, DenseIntOrFPElementsAttr):
         return dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", attribute))
     return None
+
+
+def stored_bytes(array: NumpyArray) -> int:
+    """Returns the bytes of a constant's array without the axes along which it is broadcast."""
+    axes = zip(array.shape, array.strides, strict=True)
+    return array.itemsize * math.prod(extent for extent, stride in axes if stride)
 
 
 def is_splat(array: NumpyArray) -> bool:

@@ -121,6 +121,7 @@ class BroadcastOp(ShapeOp):
     dims = prop_def()
     traits = traits_def(Pure(), Rearrangement())
     PROPERTIES: ClassVar = ("shape", "dims")
+    REPEATS: ClassVar = True
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:

@@ -212,7 +212,7 @@ def device_of(operands: Sequence[Tensor]) -> TensorDevice | None:
 
 
 def value_in(trace: Trace, x: Tensor) -> SSAValue:
-    """Returns the value of a tensor in a trace; a concrete one becomes a constant.
+    """Returns the value of a tensor in a trace; a concrete one becomes a constant, broadcast if its elements repeat.
 
     An eager tensor becomes an argument if the trace lifts such tensors, so that derivatives propagate through it; so
     may a large array.
@@ -223,6 +223,13 @@ def value_in(trace: Trace, x: Tensor) -> SSAValue:
     if isinstance(x, Traced):
         return x.value
     if isinstance(x, Array):
+        if x.live is None:
+            values = np.asarray(x)
+            apart = [extent > 1 and stride != 0 for extent, stride in zip(x.shape, values.strides, strict=True)]
+            if any(apart) and any(extent > 1 and not own for extent, own in zip(x.shape, apart, strict=True)):
+                elements = Array(values[tuple(slice(None) if own else 0 for own in apart)])
+                axes = [axis for axis, own in enumerate(apart) if own]
+                return trace.builder.broadcast(value_in(trace, elements), x.shape, axes)
         lifted = trace.lifted(x)
         if lifted is not None:
             return lifted

@@ -17,7 +17,7 @@ from xdsl.printer import Printer
 
 import tensorgrad as tg
 from tensorgrad.dialects.signature import arguments_of
-from tensorgrad.dialects.tg import Tg
+from tensorgrad.dialects.tg import Tg, leaves
 from tensorgrad.errors import DTypeError, TraceError
 from tensorgrad.tools.parsing import LocatingParser
 
@@ -116,6 +116,16 @@ def test_python_numbers_take_the_tensors_dtype():
         assert f"-> tensor<3x{element}>" in text
     with pytest.raises(DTypeError, match="i32 and u64"):
         tg.trace(lambda x, y: x + y, tg.spec(3, "i32"), tg.spec(3, "u64"))
+
+
+def test_a_broadcast_array_is_stored_once():
+    """Not at every point that it is broadcast to, as it is the same along the other axes."""
+    scale = np.linspace(0.5, 1.5, 24, dtype=np.float32)[:, None, None]
+    function = tg.trace(lambda x: tg.max_pool(x * scale, 3, stride=2, padding=1), (4, 24, 16, 20))
+    constants = [op for op in function.walk() if isinstance(op, leaves.ConstantOp) and not op.value.is_splat()]
+    assert [op.result.type.get_shape() for op in constants] == [(24,), (8,), (10,)]
+    x = np.random.default_rng(0).normal(size=(4, 24, 16, 20)).astype(np.float32)
+    np.testing.assert_array_equal(tg.jit(lambda x: x * scale, device="numpy")(x), x * scale)
 
 
 def test_outside_a_trace_functions_compute():
