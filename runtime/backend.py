@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -264,8 +265,10 @@ class RingSlot(Generic[BufferT]):
     buffers: dict[int, BufferT]
     outputs: Sequence[tuple[TensorSlot, np.ndarray | None]]
     """Each output, with a view of its memory if its value is copied when the step completes."""
+    references: int = 0
+    """The references to the buffers' memory before any of it was handed out."""
     handed_out: bool = False
-    """Whether the buffers themselves were handed out, so they must not be written again."""
+    """Whether the buffers themselves were handed out, so that they must not be written while someone has them."""
     handles: list[tuple[weakref.ref[OutputHandle], TensorSlot]] = field(default_factory=list)
 
     @property
@@ -334,15 +337,18 @@ class OutputRing(Generic[BufferT]):
         return self._take(count)
 
     def _take(self, index: int) -> int:
-        """Returns the slot's index, after replacing its buffers if they were handed out."""
-        if self._slots[index].handed_out:
+        """Returns the slot's index, after replacing its buffers if someone has what was handed out."""
+        slot = self._slots[index]
+        if slot.handed_out and _references(slot.buffers) > slot.references:
             self._slots[index] = self._new_slot()
+        slot.handed_out = False
         self._last = index
         return index
 
     def _new_slot(self) -> RingSlot[BufferT]:
         buffers = {i: self._device.create_buffer(b.name, b.size) for i, b in self._buffers.items()}
-        return RingSlot(buffers, [(tensor, self._copied(tensor, buffers)) for tensor in self._tensors.values()])
+        outputs = [(tensor, self._copied(tensor, buffers)) for tensor in self._tensors.values()]
+        return RingSlot(buffers, outputs, _references(buffers))
 
     def _copied(self, tensor: TensorSlot, buffers: Mapping[int, BufferT]) -> np.ndarray | None:
         """Returns a view of an output that is copied as soon as its step has run, or None.
@@ -400,6 +406,15 @@ class OutputRing(Generic[BufferT]):
         raw, *rest = await self._device.read_ranges_async([slot.range_of(tensor), *_ranges(others)])
         _deliver(others, rest)
         return tensor.decode(raw)
+
+
+def _references(buffers: Mapping[int, Any]) -> int:
+    """Returns the number of references to the memory of buffers in host memory, such as those of arrays that view it.
+
+    A view refers to the array that owns its memory, however it was made.
+    """
+    arrays = [buffer for buffer in buffers.values() if isinstance(buffer, np.ndarray)]
+    return sum(sys.getrefcount(array if array.base is None else array.base) for array in arrays)
 
 
 def _ranges(waiting: Sequence[Waiting[BufferT]]) -> list[tuple[BufferT, int, int]]:

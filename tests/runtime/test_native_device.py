@@ -10,18 +10,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from native_programs import HELPERS, SHAPES, Network, batch, compiled, module
 
 import tensorgrad as tg
 from tensorgrad.errors import CompilerError, DeviceError, OptionError
 from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
+from tensorgrad.runtime.backend import LEAST_GIVEN
 from tensorgrad.runtime.cpu import CpuExecutable, code, compiler, compiling, objects, stepping, threads
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.debugging import debug_flags
@@ -142,6 +144,38 @@ def test_two_threads_of_python() -> None:
         thread.join(60)
         assert not thread.is_alive()
     assert losses == [expected, expected]
+
+
+VIEWS: dict[str, Callable[[np.ndarray], Any]] = {
+    "array": lambda array: array,
+    "slice": lambda array: array[5:7],
+    "reshaped": lambda array: array.reshape(2, -1).T,
+    "iterator": lambda array: array.flat,
+    "buffer": memoryview,
+    "PyTorch": torch.from_dlpack,
+}
+"""What someone may keep of a result."""
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_results_stay_while_someone_has_a_part_of_them(view: str) -> None:
+    function = tg.jit(lambda x: (x * 2.0, x + 1.0), device="cpu")
+    x = np.arange(LEAST_GIVEN, dtype=np.float32)
+    kept = VIEWS[view](np.asarray(function(x)[0]))
+    expected = np.asarray(VIEWS[view](x * 2.0)).copy()
+    for number in range(1, 6):
+        assert np.asarray(function(x + number)[0])[0] == 2 * number
+    np.testing.assert_array_equal(np.asarray(kept), expected)
+
+
+def test_memory_of_results_that_nobody_has_is_used_again() -> None:
+    function = tg.jit(lambda x: x * 2.0, device="cpu")
+    x = np.arange(LEAST_GIVEN, dtype=np.float32)
+    places = {np.asarray(function(x)).ctypes.data for _ in range(5)}
+    assert len(places) == 1
+    first, second = (np.asarray(function(x + number)) for number in range(2))
+    assert first.ctypes.data != second.ctypes.data
+    np.testing.assert_array_equal(second - first, np.full_like(x, 2.0))
 
 
 def test_a_fork_has_a_pool_of_its_own(python: str) -> None:
