@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -176,7 +177,8 @@ def _mapped(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     if unpacked is None:
         return tree
     parts, rebuild = unpacked
-    return rebuild([_mapped(part, kind, change) for part in parts])
+    changed = [_mapped(part, kind, change) for part in parts]
+    return tree if all(map(operator.is_, parts, changed)) else rebuild(changed)
 
 
 class _Hashed:

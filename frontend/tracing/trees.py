@@ -86,13 +86,25 @@ def structure(tree: Any) -> Hashable:
 
     A class with a method `tree_key` adds what else has to be equal.
     """
+    return leaves_and_structure(tree)[1]
+
+
+def leaves_and_structure(tree: Any) -> tuple[list[Any], Hashable]:
+    """Returns the leaves of a pytree, in the order of `flatten`, and its `structure`, in one walk."""
     unpacked = children(tree)
     if unpacked is None:
-        return None
-    key = tree.tree_key() if hasattr(type(tree), "tree_key") else None
-    if getattr(type(tree), "tree_flat", False):
-        return type(tree), key, len(unpacked[0])
-    return type(tree), key, tuple(names(tree)), tuple(structure(child) for child in unpacked[0])
+        return [tree], None
+    kind, parts = type(tree), unpacked[0]
+    key = tree.tree_key() if hasattr(kind, "tree_key") else None
+    if getattr(kind, "tree_flat", False):
+        return parts, (kind, key, len(parts))
+    leaves: list[Any] = []
+    structures: list[Hashable] = []
+    for part in parts:
+        own, inner = leaves_and_structure(part)
+        leaves += own
+        structures.append(inner)
+    return leaves, (kind, key, tuple(names(tree)), tuple(structures))
 
 
 def described(tree: Any) -> Any:

@@ -151,7 +151,7 @@ VIEWS: dict[str, Callable[[np.ndarray], Any]] = {
     "slice": lambda array: array[5:7],
     "reshaped": lambda array: array.reshape(2, -1).T,
     "iterator": lambda array: array.flat,
-    "buffer": memoryview,
+    "buffer": lambda array: memoryview(array.data),
     "PyTorch": torch.from_dlpack,
 }
 """What someone may keep of a result."""

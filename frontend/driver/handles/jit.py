@@ -120,18 +120,16 @@ class Jitted(Specializations[Key], Generic[Result]):
                 return self._function(*args, **kwargs)
             bound = self._bound(args, kwargs)
             arguments = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
-            leaves, rebuild = trees.flatten(arguments)
-            known = self._static_key(bound), trees.structure(arguments)
+            leaves, structure = trees.leaves_and_structure(arguments)
+            known = self._static_key(bound), structure
             if is_grad_enabled() and any(map(_requires_gradient, leaves)):
-                return self._differentiable(bound, leaves, rebuild, known)
+                return self._differentiable(bound, arguments, leaves, known)
             host = map(_state_or_host_array if self._donate else _host_array, leaves)
             arrays = [
                 self._array(leaves[at], arguments, at) if array is None else array for at, array in enumerate(host)
             ]
             key = (*known, tuple([(array.shape, array.dtype) for array in arrays]))
-            compiled = self._compiled(
-                key, lambda: self._traced(bound, rebuild([Spec(array.shape, array.dtype) for array in arrays]))
-            )
+            compiled = self._compiled(key, lambda: self._traced(bound, arguments, arrays))
             names = compiled.inputs
             constant = {name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Array)}
             return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
@@ -140,7 +138,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             raise
 
     def _differentiable(
-        self, bound: inspect.BoundArguments, leaves: Sequence[Any], rebuild: trees.Rebuild, known: Key
+        self, bound: inspect.BoundArguments, arguments: Mapping[str, Any], leaves: Sequence[Any], known: Key
     ) -> Any:
         """Returns the function's result for leaves some of which require gradients, with the graph behind it."""
         tensors = [leaf if isinstance(leaf, Array) else as_tensor(leaf) for leaf in leaves]
@@ -149,6 +147,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         if application is not None:
             self._differentiated.move_to_end(key)
             return application.again(tensors)
+        rebuild = trees.flatten(arguments)[1]
         computation = Computation(self._name, lambda *new: self._applied(bound, rebuild(new)), tensors)
         self._differentiated[key] = computation
         if len(self._differentiated) > MOST_SPECIALIZATIONS:
@@ -192,10 +191,13 @@ class Jitted(Specializations[Key], Generic[Result]):
         # 1, 1.0 and True compare equal, but lead to different programs.
         return tuple((name, type(value), value) for name, value in values)
 
-    def _traced(self, bound: inspect.BoundArguments, specs: Mapping[str, Any]) -> Specialization:
+    def _traced(
+        self, bound: inspect.BoundArguments, arguments: Mapping[str, Any], arrays: Sequence[np.ndarray]
+    ) -> Specialization:
         phases = Phases()
         check_device("jit", self._precision, self._device)
 
+        specs = trees.flatten(arguments)[1]([Spec(array.shape, array.dtype) for array in arrays])
         names = _names(specs)
         donated = {name for name in names if name.partition(".")[0] in self._donate}
         donations: list[Donation] = []
