@@ -97,6 +97,24 @@ def reductions(x: Any) -> Any:
     )
 
 
+def own_reductions(x: Any) -> Any:
+    """Sums of logarithms, the moments of groups, and windows, by functions of their own."""
+
+    def joined(left: Any, right: Any) -> Any:
+        (n, mean, spread), (m, other, more) = left, right
+        total, apart = jnp.maximum(n + m, 1), other - mean
+        return n + m, mean + apart * m / total, spread + more + apart**2 * n * m / total
+
+    lowest, zero = np.float32(-np.inf), np.float32(0)
+    return (
+        lax.reduce(x, lowest, jnp.logaddexp, (1,)),
+        lax.reduce((jnp.ones_like(x), x, jnp.zeros_like(x)), (zero, zero, zero), joined, (0,))[1:],
+        lax.reduce((x * 100).astype(jnp.int32), np.int32(0), lax.bitwise_xor, (0, 1)),
+        lax.reduce(x > 0, np.bool_(False), lax.bitwise_xor, (1,)),
+        lax.reduce_window(x, lowest, jnp.logaddexp, (1, 3), (1, 2), ((0, 0), (1, 1))),
+    )
+
+
 def branches(p: Any, x: Any) -> Any:
     chosen = lax.cond(p > 0, jnp.sin, lambda x: 2 * x, x)
     counted = lax.fori_loop(0, 5, lambda i, x: x * jnp.cos(x) + i, x)
@@ -147,6 +165,7 @@ EXAMPLES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "gathers": (gathers, (floats(4, 5), PLACES)),
     "scatters": (scatters, (floats(4, 5), PLACES, floats(4, 5))),
     "reductions": (reductions, (floats(4, 5),)),
+    "own_reductions": (own_reductions, (floats(4, 7),)),
     "branches": (branches, (np.int32(1), floats(3))),
     "functions": (functions, (floats(7),)),
 }

@@ -61,6 +61,41 @@ def test_it_is_vectorized() -> None:
     np.testing.assert_allclose(rows[1], function(W[:3, :3], states[1]), rtol=1e-6)
 
 
+FOLDED = """func.func @main(%a: tensor<3xCOUNTx2xf32>, %b: tensor<3xCOUNTx2xf32>)
+    -> (tensor<3x2xf32>, tensor<3x2xf32>) {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %zero = stablehlo.constant dense<0.5> : tensor<f32>
+  %0:2 = stablehlo.reduce(%a init: %one), (%b init: %zero) across dimensions = [1] : (tensor<3xCOUNTx2xf32>,
+    tensor<3xCOUNTx2xf32>, tensor<f32>, tensor<f32>) -> (tensor<3x2xf32>, tensor<3x2xf32>)
+   reducer(%p: tensor<f32>, %q: tensor<f32>) (%r: tensor<f32>, %s: tensor<f32>)  {
+    %1 = stablehlo.multiply %p, %q : tensor<f32>
+    %2 = stablehlo.multiply %q, %r : tensor<f32>
+    %3 = stablehlo.add %2, %s : tensor<f32>
+    stablehlo.return %1, %3 : tensor<f32>, tensor<f32>
+  }
+  func.return %0#0, %0#1 : tensor<3x2xf32>, tensor<3x2xf32>
+}"""
+"""The composition of maps `x -> a * x + b`, which isn't commutative."""
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 8])
+def test_a_reduction_by_a_function_of_its_own(count: int) -> None:
+    function = tg.from_stablehlo(FOLDED.replace("COUNT", str(count)))
+    a, b = RNG.normal(size=(2, 3, count, 2)).astype(np.float32)
+
+    def composed(a: tg.Tensor, b: tg.Tensor) -> tuple[tg.Tensor, tg.Tensor]:
+        slope, offset = tg.ones((3, 2)), tg.full((3, 2), 0.5)
+        for i in range(count):
+            slope, offset = slope * a[:, i], offset * a[:, i] + b[:, i]
+        return slope, offset
+
+    for value, expected in zip(tg.jit(function, device="cpu")(a, b), composed(tg.tensor(a), tg.tensor(b)), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+    of_sum = (tg.grad(lambda a, b, f=f: tg.sum(f(a, b)[1] ** 2), argnums=(0, 1)) for f in (function, composed))
+    for gradient, expected in zip(*(gradients(a, b) for gradients in of_sum), strict=True):
+        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_derivatives_stop_where_they_did() -> None:
     compiled = tg.jit(lambda x: tg.sum(tg.stop_gradient(tg.sin(x)) * x * tg.stop_gradient(x)), device="numpy")
     compiled(B)

@@ -20,13 +20,12 @@ from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.dialects.tg.reduce import MaxOp, MinOp, ProdOp, ReduceOp, SumOp
 from tensorgrad.passes.stablehlo.correspondence import ON_BOOLEANS, REDUCTIONS
 from tensorgrad.passes.stablehlo.importing.elementwise import meaning
+from tensorgrad.passes.stablehlo.importing.fold import folded
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule, Unsupported, scalar_constant
 from tensorgrad.passes.stablehlo.importing.shape import padded
 
 BOOLEAN_REDUCTIONS: dict[type[TensorOp], type[ReduceOp]] = {arithmetic.OrOp: MaxOp, arithmetic.AndOp: MinOp}
 """The reductions of 0 and 1 that reduce booleans."""
-
-OWN_FUNCTION = "a reduction by a function of its own is not supported"
 
 
 def applied(region: Region) -> str | None:
@@ -49,20 +48,30 @@ def neutral(reduction: type[ReduceOp], kind: Tensor) -> NumpyArray:
 
 
 def _reduce(reader: Reader, op: hlo.ReduceOp) -> SSAValue | Sequence[SSAValue]:
-    if len(op.operands) == 4:
-        return _extreme_and_place(reader, op)
+    """Returns the reduction that a region stands for, or else a tree of what it computes."""
+    count = len(op.operands) // 2
+    known = {1: _by_op, 2: _extreme_and_place}.get(count)
+    result = None if known is None else known(reader, op)
+    if result is not None:
+        return result
+    operands = reader.operands(op)
+    return folded(reader, op.body, operands[:count], operands[count:], ints_of(op.dimensions))
+
+
+def _by_op(reader: Reader, op: hlo.ReduceOp) -> SSAValue | None:
+    """Returns a reduction by one op; `None` if the region computes something else, or no reduction does it."""
     name = applied(op.body)
-    if name is None or len(op.operands) != 2:
-        raise Unsupported(OWN_FUNCTION)
+    if name is None:
+        return None
     (x, init), axes, b = reader.operands(op), ints_of(op.dimensions), reader.builder
     if element_of(x) == i1:
         combine = ON_BOOLEANS.get(name) or meaning(name, [x])
         if combine not in BOOLEAN_REDUCTIONS:
-            raise Unsupported(OWN_FUNCTION)
+            return None
         reduced = b.reduce(BOOLEAN_REDUCTIONS[combine], b.cast(x, i32), axes)
         return b.emit(combine, [b.cast(reduced, i1), reader.spread(init, shape_of(reduced))])
     if name not in REDUCTIONS:
-        raise Unsupported(OWN_FUNCTION)
+        return None
     return _with_init(reader, op, REDUCTIONS[name], name, b.reduce(REDUCTIONS[name], x, axes))
 
 
@@ -75,12 +84,8 @@ def _with_init(reader: Reader, op: Operation, reduction: type[ReduceOp], name: s
     return reader.builder.emit(combine, [reader.spread(reader[init], shape_of(reduced)), reduced])
 
 
-def _extreme_and_place(reader: Reader, op: hlo.ReduceOp) -> Sequence[SSAValue]:
-    """Returns the extremes of the first operand, and their first places, if the region computes these.
-
-    Raises:
-        Unsupported: It computes something else.
-    """
+def _extreme_and_place(reader: Reader, op: hlo.ReduceOp) -> Sequence[SSAValue] | None:
+    """Returns the extremes of the first operand, and their first places; `None` if the region computes others."""
     axes, block = ints_of(op.dimensions), op.body.block
     names = [body_op.name.partition(".")[2] for body_op in block.ops]
     compare = block.first_op
@@ -93,7 +98,7 @@ def _extreme_and_place(reader: Reader, op: hlo.ReduceOp) -> Sequence[SSAValue]:
         or names[-3:] != ["select", "select", "return"]
         or not set(names[:-3]) <= {"compare", "or", "and"}
     ):
-        raise Unsupported(OWN_FUNCTION)
+        return None
     (x, places, *_), b, axis = reader.operands(op), reader.builder, axes[0]
     element = element_of(x)
     x = b.cast(x, i32) if element == i1 else x
@@ -112,22 +117,25 @@ def _is_iota(value: SSAValue, axis: int) -> bool:
     return isinstance(op, IotaOp) and int_of(op.iota_dimension) == axis
 
 
-def _reduce_window(reader: Reader, op: hlo.ReduceWindowOp) -> SSAValue:
-    name = applied(op.body)
-    if name not in REDUCTIONS or len(op.operands) != 2 or element_of(reader[op.operands[0]]) == i1:
-        raise Unsupported("windows are combined by add, multiply, maximum or minimum of numbers")
-    b, x, reduction = reader.builder, reader[op.operands[0]], REDUCTIONS[name]
-    rank = len(shape_of(x))
+def _reduce_window(reader: Reader, op: hlo.ReduceWindowOp) -> SSAValue | Sequence[SSAValue]:
+    b, name, count = reader.builder, applied(op.body), len(op.operands) // 2
+    values, starts = reader.operands(op)[:count], reader.operands(op)[count:]
+    x, rank = values[0], len(shape_of(values[0]))
     size, stride = ints_of(op.window_dimensions), ints_of(op.window_strides, ones(rank))
     dilation, base = ints_of(op.window_dilations, ones(rank)), ints_of(op.base_dilations, ones(rank))
     padding = pairs_of(op.padding, rank)
+    low, high = ([pair[side] for pair in padding] for side in (0, 1))
+    holes = [n - 1 for n in base]
+    if count > 1 or name not in REDUCTIONS or element_of(x) == i1:
+        grown = [padded(b, value, start, low, high, holes) for value, start in zip(values, starts, strict=True)]
+        windows = [windows_of(b, value, size, stride, dilation) for value in grown]
+        return folded(reader, op.body, [value for value, _ in windows], starts, windows[0][1])
+    reduction = REDUCTIONS[name]
     axis = _cumulative(shape_of(x), size, stride, dilation, base, padding)
     if axis is not None:
         result = _accumulated(b, x, reduction, name, axis, reverse=padding[axis][1] > 0)
         return _with_init(reader, op, reduction, name, result)
-    filling = b.constant(neutral(reduction, type_of(x)))
-    low, high = ([pair[side] for pair in padding] for side in (0, 1))
-    grown = padded(b, x, filling, low, high, [n - 1 for n in base])
+    grown = padded(b, x, b.constant(neutral(reduction, type_of(x))), low, high, holes)
     windows, axes = windows_of(b, grown, size, stride, dilation)
     return _with_init(reader, op, reduction, name, b.reduce(reduction, windows, axes))
 
