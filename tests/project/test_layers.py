@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "passes.labels": ("dialects",),
     "passes.analyses": ("dialects", *PLAIN_DATA, *REWRITING),
     "passes.tensors": ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses"),
-    "passes.stablehlo": ("dialects", *PLAIN_DATA, *REWRITING),
+    "passes.stablehlo": ("dialects", *PLAIN_DATA, *REWRITING, "passes.tensors.batch"),
     "passes.codegen.common": BELOW_CODEGEN,
     "passes.codegen.transforms": (*BELOW_CODEGEN, "passes.codegen.common"),
     "passes.codegen.wgsl": (*BELOW_CODEGEN, "passes.codegen.common"),
