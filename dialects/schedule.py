@@ -280,7 +280,7 @@ class PackedSchedule(_Native):
 
     Attributes:
         row: The grid loops that form the rows.
-        column: The grid loops that form the columns.
+        column: The grid loops that form the columns, the outer ones first.
         tile_rows: The number of rows per task.
         tile_columns: The number of columns per task; the last task also computes those after the last whole block.
         rows: The number of rows in registers at a time.

@@ -9,6 +9,9 @@ Which elements of a line lie in the image is known where nothing but the window 
 vectors, whose lanes are shuffled if there is a stride, and zeros are stored around them.
 
 Vectors run across the ends of lines: products of the columns there are left out.
+
+A line may also have one position of all channels, as in the derivative of a convolution's weights. Such lines are
+neighbours in the image, out of which squares of positions and channels are transposed in registers.
 """
 
 from __future__ import annotations
@@ -150,7 +153,7 @@ class PaddedImage:
         code.loop_to(count // taps, [], channel)
 
     def _copy_transposed(self, code: Code, tile: Tile, number: Value, outer: Sequence[Value]) -> None:
-        """Copies all lines of a channel out of an image in which these are neighbours, in squares."""
+        """Copies all lines at indices into the outer loops out of an image in which they are neighbours, in squares."""
         (across, along), pitch = self.windows.axes, self.pitch
         part = Part.of(shape_of(self._buffer)[-1], self.lines, 1, self.windows.indices[-1].constant)
         tap = [code.number(0)] * (across.taps > 1)

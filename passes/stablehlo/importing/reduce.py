@@ -118,8 +118,9 @@ def _is_iota(value: SSAValue, axis: int) -> bool:
 
 
 def _reduce_window(reader: Reader, op: hlo.ReduceWindowOp) -> SSAValue | Sequence[SSAValue]:
-    b, name, count = reader.builder, applied(op.body), len(op.operands) // 2
-    values, starts = reader.operands(op)[:count], reader.operands(op)[count:]
+    b, name, operands = reader.builder, applied(op.body), reader.operands(op)
+    count = len(operands) // 2
+    values, starts = operands[:count], operands[count:]
     x, rank = values[0], len(shape_of(values[0]))
     size, stride = ints_of(op.window_dimensions), ints_of(op.window_strides, ones(rank))
     dilation, base = ints_of(op.window_dilations, ones(rank)), ints_of(op.base_dilations, ones(rank))
