@@ -119,7 +119,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             if current_trace() is not None:
                 return self._function(*args, **kwargs)
             bound = self._bound(args, kwargs)
-            arguments = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
+            arguments = {name: opened(value) for name, value in bound.arguments.items() if name not in self._static}
             leaves, structure = trees.leaves_and_structure(arguments)
             known = self._static_key(bound), structure
             if is_grad_enabled() and any(map(_requires_gradient, leaves)):
