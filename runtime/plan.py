@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
@@ -152,17 +153,17 @@ class TensorSlot:
     formula: Annotated[str, Rule("a formula", Formula)] | None = None
     stored: str | None = None
 
-    @property
+    @cached_property
     def device_dtype(self) -> np.dtype[Any]:
         """The dtype of the elements on the device."""
         return stored_dtype(self.dtype if self.stored is None else self.stored)
 
-    @property
+    @cached_property
     def is_converted(self) -> bool:
         """Whether the elements have different dtypes on the device and on the host."""
         return self.device_dtype != HOST_DTYPES[self.dtype]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Size in bytes on the device, rounded up to whole words."""
         return -(-math.prod(self.shape) * self.device_dtype.itemsize // WORD) * WORD
