@@ -448,9 +448,11 @@ def constant_value(value: SSAValue) -> NumpyArray | None:
     if not isinstance(value, OpResult):
         return None
     op = value.owner
-    if op.operands:  # constants have none
-        array = constant_value(op.operands[0]) if isinstance(op, TensorOp) and op.REPEATS else None
-        return None if array is None else prepared(cast("TensorOp", op))(array)
+    if isinstance(op, TensorOp) and op.REPEATS:
+        array = constant_value(op.operands[0])
+        return None if array is None else prepared(op)(array)
+    if op.operands:
+        return None  # constants have no operands, and most other values have
     attribute = ConstantLike.get_constant_value(value)
     if isinstance(attribute, DenseIntOrFPElementsAttr):
         return dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", attribute))

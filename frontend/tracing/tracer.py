@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.signature import Role, Slot, slots_attribute
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, prepared, tensor
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, prepared, stored_bytes, tensor
 from tensorgrad.dialects.tg.base import Tensor as TensorType
 from tensorgrad.errors import DTypeError, GradientError, InputError, OptionError, ShapeError, TraceError
 from tensorgrad.runtime.conversion import converted, kind_of, to_numpy
@@ -225,10 +225,9 @@ def value_in(trace: Trace, x: Tensor) -> SSAValue:
     if isinstance(x, Array):
         if x.live is None:
             values = np.asarray(x)
-            apart = [extent > 1 and stride != 0 for extent, stride in zip(x.shape, values.strides, strict=True)]
-            if any(apart) and any(extent > 1 and not own for extent, own in zip(x.shape, apart, strict=True)):
-                elements = Array(values[tuple(slice(None) if own else 0 for own in apart)])
-                axes = [axis for axis, own in enumerate(apart) if own]
+            if values.itemsize < stored_bytes(values) < values.nbytes:
+                axes = [axis for axis in range(x.ndim) if x.shape[axis] > 1 and values.strides[axis]]
+                elements = Array(values[tuple(slice(None) if axis in axes else 0 for axis in range(x.ndim))])
                 return trace.builder.broadcast(value_in(trace, elements), x.shape, axes)
         lifted = trace.lifted(x)
         if lifted is not None:

@@ -17,7 +17,7 @@ from tensorgrad.passes.analyses.guards import fold_guards, loop_numbers
 from tensorgrad.passes.analyses.stages import Parts, Stage, erase_unused, index_value
 from tensorgrad.passes.analyses.storage import Accesses
 from tensorgrad.passes.analyses.walking import cloned
-from tensorgrad.passes.scalars import constant_integer
+from tensorgrad.passes.analyses.windows import index_form
 from tensorgrad.passes.tensors.simplify import simplify_block
 
 
@@ -172,31 +172,20 @@ def _read_what_exists(stage: Stage) -> None:
     from them alone is then the same for all elements of a line.
     """
     for load in stage.loads():
-        results = [_plain_index(index) for index in load.indices]
-        known = [result for result in results if result is not None]
-        used = {result.position for result in known if isinstance(result, AffineDimExpr)}
-        if len(known) < len(results) or all(i in used or n == 1 for i, n in enumerate(stage.extents)):
+        forms = [index_form(index, stage.extents) for index in load.indices]
+        known = [form for form in forms if form is not None]
+        results = tuple(form.expression() for form in known)
+        used = {loop for result in results for loop in result.used_dims()}
+        if len(known) < len(forms) or all(i in used or n == 1 for i, n in enumerate(stage.extents)):
             continue
-        if not all(_is_below(x, n, stage.extents) for x, n in zip(known, shape_of(load.memref), strict=True)):
+        bounds = [form.bounds(stage.extents) for form in known]
+        if any(low < 0 or high >= n for (low, high), n in zip(bounds, shape_of(load.memref), strict=True)):
             continue
         argument = stage.body.insert_arg(load.results[0].type, len(stage.reads))
-        stage.reads.append((load.memref, AffineMap(len(stage.extents), 0, tuple(known))))
+        stage.reads.append((load.memref, AffineMap(len(stage.extents), 0, results)))
         load.results[0].replace_all_uses_with(argument)
         load.detach()
         load.erase()
-
-
-def _plain_index(value: SSAValue) -> AffineDimExpr | AffineConstantExpr | None:
-    """Returns an index that is a loop's or a constant as an expression; `None` for any other."""
-    if isinstance(value.owner, IndexOp):
-        return AffineDimExpr(value.owner.dim.value.data)
-    number = constant_integer(value)
-    return None if number is None else AffineConstantExpr(number)
-
-
-def _is_below(index: AffineDimExpr | AffineConstantExpr, extent: int, extents: Sequence[int]) -> bool:
-    last = extents[index.position] - 1 if isinstance(index, AffineDimExpr) else index.value
-    return 0 <= last < extent
 
 
 def _index_of(expression: AffineExpr, values: Sequence[SSAValue], block: Block, before: Operation) -> SSAValue:

@@ -49,7 +49,6 @@ BY_INDEX: Properties = {
     "noWrapFlags": IntegerAttr(0, i32),
 }
 """Properties of a GEP whose index is a value."""
-CALL: Properties = {"fastmathFlags": llvm.FastMathAttr(None), "op_bundle_sizes": short_ints([])}
 SEGMENTS = "operandSegmentSizes"
 INBOUNDS: Properties = {"inbounds": UnitAttr()}
 WRAPS: Properties = {"overflowFlags": IntegerAttr(0, i32)}
@@ -201,8 +200,12 @@ def _by_index(element: Attribute, inbounds: bool) -> Properties:
 
 @lru_cache
 def _call_of(name: str, operands: int, flags: tuple[FastMathFlag, ...]) -> Properties:
-    own = {"fastmathFlags": fast_math(flags), "intrin": StringAttr(name), SEGMENTS: short_ints([operands, 0])}
-    return {**CALL, **own}
+    return {
+        "fastmathFlags": fast_math(flags),
+        "op_bundle_sizes": short_ints([]),
+        "intrin": StringAttr(name),
+        SEGMENTS: short_ints([operands, 0]),
+    }
 
 
 @lru_cache

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import f64
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents, maps_of
+from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents, maps_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
@@ -264,13 +263,8 @@ def _scattering(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) ->
     apart = max((place.stride(loop) for place in results if place is not None), default=1)
     if apart <= 1:
         return 0.0
-    room = PAGE // math.gcd(apart * _bytes(stage), PAGE) * MOST_ROWS_APART
+    room = PAGE // math.gcd(apart * element_bytes(element_of(stage.outputs[0])), PAGE) * MOST_ROWS_APART
     return schedule.lanes * (SCATTERING if kernel.extents[loop] <= room else SCATTERING_SETS)
-
-
-def _bytes(stage: GenericOp) -> int:
-    """Returns the bytes of a contraction's result."""
-    return 8 if element_of(stage.outputs[0]) == f64 else 4
 
 
 def _schedule(
@@ -279,7 +273,7 @@ def _schedule(
     rest, rows, columns = _extents(kernel, sides)
     if columns < LEAST_COLUMNS or rows < 2:
         return None
-    size = _bytes(stage)
+    size = element_bytes(element_of(stage.outputs[0]))
     most_rows, vectors = REGISTER_BLOCKS[target.vector_bytes]
     lanes = target.vector_bytes // size
     while lanes >= 2 * columns:
@@ -314,7 +308,7 @@ def _schedule(
     )
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
-    packed = _cut(packed, kernel, rest * rows * columns * steps, least_rows, LEAST_COLUMNS)
+    packed = _cut(packed, kernel, rest * rows * columns * steps, least_rows)
     return replace(packed, groups=(packed.tasks_over(kernel.extents), 1, 1))
 
 
@@ -324,14 +318,9 @@ def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedul
     rows = [sides_of(kernel, stage)[0], ()] if contraction_of(kernel) is not None else [()]
     for columns in (tuple(range(rank - count, rank)) for count in (2, 1) if count <= rank):
         for row in rows:
-            factors = None if set(row) & set(columns) else factors_of(stage, row, columns)
-            if factors is None:
-                continue
-            holding = step_conditions(stage, factors, (*row, *columns))
-            windows = windows_of(stage, factors.column, rank, columns, holding)
-            if windows is not None:
-                has_steps = has_step_vectors(windows, holding)
-                return _padded_schedule(kernel, stage, (row, columns), factors, windows, target, has_steps)
+            if not set(row) & set(columns):
+                for schedule in _of_windows(kernel, stage, (row, columns), target):
+                    return schedule
     return None
 
 
@@ -341,16 +330,27 @@ def _padded_across(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterat
     So are the derivatives of a convolution's weights: neighbours along the reduction lie in the image's lines, and
     channels, of which there are many, become neighbours in the padded copy.
     """
-    rank = len(kernel.extents)
     row, (*channels, line) = sides_of(kernel, stage)
     for channel in channels:
-        columns = (line, channel)
-        factors = factors_of(stage, row, columns)
-        if factors is None or kernel.extents[channel] < LEAST_COLUMNS:
-            continue
-        windows = windows_of(stage, factors.column, rank, columns, step_conditions(stage, factors, (*row, *columns)))
-        if windows is not None and windows.is_transposed and windows.taps <= MOST_PACKED_DEPTH:
-            yield _padded_schedule(kernel, stage, (row, columns), factors, windows, target, has_steps=False)
+        if kernel.extents[channel] >= LEAST_COLUMNS:
+            yield from _of_windows(kernel, stage, (row, (line, channel)), target, is_transposed=True)
+
+
+def _of_windows(
+    kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target, is_transposed: bool = False
+) -> Iterator[PackedSchedule]:
+    """Yields the schedule of a product whose columns are windows, none if they are not.
+
+    If they have to be `is_transposed`, their lines also have to be short enough that a range has whole ones.
+    """
+    factors = factors_of(stage, *sides)
+    if factors is None:
+        return
+    holding = step_conditions(stage, factors, (*sides[0], *sides[1]))
+    windows = windows_of(stage, factors.column, len(kernel.extents), sides[1], holding)
+    if windows is None or (is_transposed and not (windows.is_transposed and windows.taps <= MOST_PACKED_DEPTH)):
+        return
+    yield _padded_schedule(kernel, stage, sides, factors, windows, target, has_step_vectors(windows, holding))
 
 
 def _padded_schedule(
@@ -365,7 +365,7 @@ def _padded_schedule(
     """Returns the schedule of windows in a padded image; `has_steps` if vectors may run along the reduction."""
     grid = kernel.extents
     rest, rows, columns = _extents(kernel, sides)
-    size = _bytes(stage)
+    size = element_bytes(element_of(stage.outputs[0]))
     lanes, line = target.vector_bytes // size, grid[sides[1][-1]]
     padded = (columns // line - 1) * windows.pitch + line
     vectors = -(-padded // lanes)
@@ -402,7 +402,7 @@ def _padded_schedule(
         along_steps=along_steps,
     )
     # Each tile of a transposed image copies whole lines.
-    least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, LEAST_COLUMNS)
+    least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, 0)
     schedule = _cut(schedule, kernel, rest * rows * columns * steps, *least)
     return replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
 
@@ -433,7 +433,7 @@ def _reads_columns(strides: Strides | None, line: int, rows: int) -> bool:
 
 
 def _cut(
-    schedule: PackedSchedule, kernel: KernelOp, products: int, least_rows: int, least_columns: int
+    schedule: PackedSchedule, kernel: KernelOp, products: int, least_rows: int, least_columns: int = 0
 ) -> PackedSchedule:
     """Returns a schedule with smaller tiles, of at least these rows and columns, if tasks are few and long."""
     _, rows, columns = schedule.extents(kernel.extents)

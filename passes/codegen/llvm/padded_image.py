@@ -156,13 +156,13 @@ class PaddedImage:
         """Copies all lines at indices into the outer loops out of an image in which they are neighbours, in squares."""
         (across, along), pitch = self.windows.axes, self.pitch
         part = Part.of(shape_of(self._buffer)[-1], self.lines, 1, self.windows.indices[-1].constant)
-        tap = [code.number(0)] * (across.taps > 1)
-        inside, place = self._located(code, tile, [code.number(0)] * 2, [*outer, *tap], of_line=True)
-        memory, apart = self._image(code), self._apart(along.loops[0])
+        origin = [code.number(0)] * 2
+        inside, place = self._located(code, tile, origin, [*outer, *origin[: across.taps > 1]], of_line=True)
+        memory, apart, lines = self._image(code), self._apart(along.loops[0]), part.end - part.begin
 
         def panel(position: Value) -> None:
             first = place + (position * apart + part.group)
-            start = self._plane(code, number, [code.number(0)] * 2) + position * self.lines
+            start = self._plane(code, number, origin) + position * self.lines
             begin = start + part.begin * pitch
 
             def square(x: Operand, line: Operand, kind: VectorType[Attribute]) -> None:
@@ -170,11 +170,12 @@ class PaddedImage:
                 for i, row in enumerate(transposed(rows)):
                     code.put_vector(row, self.memory, begin + (line + i) * pitch + x)
 
+            def squares(x: Operand, kind: VectorType[Attribute]) -> None:
+                self._in_vectors(code, lines, partial(square, x), kind.element_count())
+
             def copy() -> None:
-                lines = part.end - part.begin
                 self._clear(code, start, 0, part.begin * pitch)
-                across = partial(self._in_vectors, code, lines)
-                self._in_vectors(code, pitch, lambda x, kind: across(partial(square, x), kind.element_count()), lines)
+                self._in_vectors(code, pitch, squares, lines)
                 self._clear(code, start, part.end * pitch, self.lines * pitch)
 
             if inside is None:

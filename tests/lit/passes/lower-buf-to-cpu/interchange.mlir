@@ -12,8 +12,8 @@ func.func @rows(%u: tensor<40x16xf32>, %i: tensor<40xi32>, %x: tensor<500x16xf32
 // CHECK:        scf.for %[[ROW:.*]] = %{{.*}} to %{{.*}} step %{{.*}} {
 // CHECK:          %{{.*}} = memref.load %[[STARTS]][%[[ROW]]] : memref<501xi32>
 // CHECK-NEXT:     arith.addi %[[ROW]]
-// CHECK-NEXT:     %[[LOW:.*]] = arith.index_cast
 // CHECK-NEXT:     %{{.*}} = memref.load %[[STARTS]]
+// CHECK-NEXT:     %[[LOW:.*]] = arith.index_cast
 // CHECK-NEXT:     %[[HIGH:.*]] = arith.index_cast
 // CHECK-NEXT:     scf.for %[[C0:.*]] = %{{.*}} to %{{.*}} step %{{.*}} {
 // CHECK-NEXT:       memref.store %{{.*}}, %[[SUMS]][%[[C0]]] : memref<16xf32>
