@@ -230,6 +230,7 @@ def windows_of(
 def _is_transposed(
     axes: Sequence[WindowAxis], indices: Sequence[affine.Linear], shape: Sequence[int], extents: Sequence[int]
 ) -> bool:
+    """Returns whether the lines of an image of this shape are neighbours, and consist of what lies in it."""
     across, along = axes[0], axes[-1]
     if across is along or across.stride != 1 or along.taps > 1:
         return False

@@ -318,9 +318,9 @@ def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedul
     rows = [sides_of(kernel, stage)[0], ()] if contraction_of(kernel) is not None else [()]
     for columns in (tuple(range(rank - count, rank)) for count in (2, 1) if count <= rank):
         for row in rows:
-            if not set(row) & set(columns):
-                for schedule in _of_windows(kernel, stage, (row, columns), target):
-                    return schedule
+            known = None if set(row) & set(columns) else _windows(stage, rank, (row, columns))
+            if known is not None:
+                return _padded_schedule(kernel, stage, (row, columns), target, *known)
     return None
 
 
@@ -332,34 +332,33 @@ def _padded_across(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterat
     """
     row, (*channels, line) = sides_of(kernel, stage)
     for channel in channels:
-        if kernel.extents[channel] >= LEAST_COLUMNS:
-            yield from _of_windows(kernel, stage, (row, (line, channel)), target, is_transposed=True)
+        sides = row, (line, channel)
+        known = _windows(stage, len(kernel.extents), sides) if kernel.extents[channel] >= LEAST_COLUMNS else None
+        if known is not None and known[1].is_transposed and known[1].taps <= MOST_PACKED_DEPTH:
+            yield _padded_schedule(kernel, stage, sides, target, *known)
 
 
-def _of_windows(
-    kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target, is_transposed: bool = False
-) -> Iterator[PackedSchedule]:
-    """Yields the schedule of a product whose columns are windows, none if they are not.
+def _windows(stage: GenericOp, rank: int, sides: Sides) -> tuple[Factors, Windows, bool] | None:
+    """Returns a product's factors, the windows that its columns are, and whether vectors may run along the reduction.
 
-    If they have to be `is_transposed`, their lines also have to be short enough that a range has whole ones.
+    Returns:
+        `None` if it is no product of these sides, or its columns are no windows.
     """
     factors = factors_of(stage, *sides)
     if factors is None:
-        return
+        return None
     holding = step_conditions(stage, factors, (*sides[0], *sides[1]))
-    windows = windows_of(stage, factors.column, len(kernel.extents), sides[1], holding)
-    if windows is None or (is_transposed and not (windows.is_transposed and windows.taps <= MOST_PACKED_DEPTH)):
-        return
-    yield _padded_schedule(kernel, stage, sides, factors, windows, target, has_step_vectors(windows, holding))
+    windows = windows_of(stage, factors.column, rank, sides[1], holding)
+    return None if windows is None else (factors, windows, has_step_vectors(windows, holding))
 
 
 def _padded_schedule(
     kernel: KernelOp,
     stage: GenericOp,
     sides: Sides,
+    target: Target,
     factors: Factors,
     windows: Windows,
-    target: Target,
     has_steps: bool,
 ) -> PackedSchedule:
     """Returns the schedule of windows in a padded image; `has_steps` if vectors may run along the reduction."""
