@@ -4,8 +4,10 @@
     python tests/mutants.py --rooms fuse,grad --each 2 --rings check
     python tests/mutants.py --each 40 --rings test,check --lines .coverage
 
-The last asks only the tests that run the changed line, and then lit. Which they are another run has written down (in a
-checkout with pytest-cov): `pytest -n 2 -m "not nightly and not mlir and not web" --cov=tensorgrad --cov-context=test`.
+The last asks only tests that run the changed line, at most `--most` of them, and then lit; so its score is a lower
+bound. Which tests they are another run has written down, in a checkout with pytest-cov: `pytest -n 2 -m "not nightly
+and not mlir and not web" --cov=tensorgrad --cov-context=test`. Several checkouts can share a room's faults: `--part
+0/2`.
 
 A fault is one changed operator, comparison, constant or condition, at a place drawn by seed. Some change nothing that
 could be noticed: what counts is that a ring notices what the rings beyond it do. Files are changed in place and
@@ -21,9 +23,11 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -64,11 +68,18 @@ RINGS = {
 }
 """The tests of each ring by marker, beyond those of the rings before it; pyright is left out, which few faults fool."""
 
-AT_ONCE = 500
-"""The number of named tests of one command."""
+AT_FIRST, AT_ONCE = 30, 500
+"""The numbers of named tests of the first command, since most faults are noticed soon, and of each other one."""
 
-MISUSED, NO_TESTS = 4, 5
-"""The statuses of pytest where a named test is not there, and where a marker leaves no test."""
+HANGS_AFTER = 60
+"""A test that takes longer, in seconds, has noticed a fault: one that never ends is common, and no test of these rings
+takes as long."""
+
+NOBODY = "nobody"
+"""In place of the ring, for a fault that none notices."""
+
+NO_TESTS = 5
+"""The status of pytest where a marker leaves no test."""
 
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
@@ -172,41 +183,45 @@ def tests_that_run(fault: Fault, lines: str) -> list[str]:
         JOIN file ON file.id = file_id JOIN context ON context.id = context_id
         WHERE path LIKE ? AND context LIKE '%|run'
     """
-    installed = f"tensorgrad/{fault.path.relative_to(ROOT).as_posix().removeprefix('frontend/')}"
     with closing(sqlite3.connect(lines)) as database:
-        rows = database.execute(query, (f"%/{installed}",)).fetchall()
+        rows = database.execute(query, (f"%/{fault.path.relative_to(ROOT).as_posix()}",)).fetchall()
     byte, bit = divmod(fault.line, 8)
     return [context.removesuffix("|run") for context, bits in rows if len(bits) > byte and bits[byte] >> bit & 1]
 
 
-def commands(ring: str, fault: Fault, names: list[str] | None) -> Iterator[tuple[str, ...]]:
+def likeliest(names: list[str], room: str, most: int) -> list[str]:
+    """Returns at most a number of tests: those of a room's folders first, in an order that is drawn."""
+    near = tuple(f"tests/{folder}/" for folder in ROOMS[room].tests)
+    drawn = random.Random(room).sample(names, len(names))
+    return sorted(drawn, key=lambda name: not name.startswith(near))[:most]
+
+
+def commands(ring: str, fault: Fault, names: list[str] | None, workers: str) -> Iterator[tuple[str, ...]]:
     """Yields the commands of a ring, those first that are likeliest to notice a fault; of named tests alone."""
-    tests = ("pytest", "-x", "-q", "-n", "2", "-m", RINGS[ring])
-    if names is not None:
-        yield from ((*tests, *names[start : start + AT_ONCE]) for start in range(0, len(names), AT_ONCE))
+    tests = ("pytest", "-x", "-q", "-n", workers, "--timeout", f"{HANGS_AFTER}", "-m", RINGS[ring])
     if ring == "check":
-        yield "lit", "-q", "--workers", "2", "tests/lit"
-    elif names is None:
-        yield *tests, *(f"tests/{folder}" for folder in ROOMS[fault.room].tests)
+        yield "lit", "-q", "--max-failures", "1", "--workers", str(int(workers) or 1), "tests/lit"
     if names is None:
+        if ring != "check":
+            yield *tests, *(f"tests/{folder}" for folder in ROOMS[fault.room].tests)
         yield tests
+    elif ring != "check":
+        starts = [0, *range(AT_FIRST, len(names), AT_ONCE), len(names)]
+        yield from ((*tests, *names[start:stop]) for start, stop in pairwise(starts) if start < stop)
 
 
-def noticed(fault: Fault, rings: list[str], lines: str | None) -> tuple[str, float]:
-    """Returns the first ring that notices a fault, or `nobody`, and how long that took in seconds."""
+def noticed(fault: Fault, names: list[str] | None, rings: list[str], workers: str) -> tuple[str, float]:
+    """Returns the first ring that notices a fault, or `NOBODY`, and how long that took in seconds."""
     original, start = fault.path.read_text(encoding="utf-8"), time.monotonic()
     try:
         fault.path.write_text(fault.text, encoding="utf-8")
-        names = None if lines is None else tests_that_run(fault, lines)
         for ring in rings:
-            for program, *words in commands(ring, fault, names):
+            for program, *words in commands(ring, fault, names, workers):
                 command = [Path(sys.executable).with_name(program), *words]
                 status = subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode
-                if status == MISUSED:
-                    raise RuntimeError(f"{lines} names tests that are not there: write it anew")
                 if status not in (0, NO_TESTS):
                     return ring, time.monotonic() - start
-        return "nobody", time.monotonic() - start
+        return NOBODY, time.monotonic() - start
     finally:
         fault.path.write_text(original, encoding="utf-8")
 
@@ -218,13 +233,29 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=5, help="the number of faults in a room")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lines", metavar="FILE", help="a database of coverage.py's with a context for each test")
+    parser.add_argument("--most", type=int, default=1000, help="the number of tests that --lines asks of a fault")
+    parser.add_argument("--workers", default="2", help="of pytest and of lit; 0 is pytest's own process")
+    parser.add_argument("--part", default="0/1", help="I/N: each N-th fault of a room, from the I-th on")
     options = parser.parse_args()
     if subprocess.run(["git", "diff", "--quiet"], cwd=ROOT, check=False).returncode:
         parser.error("files are changed and restored: commit or stash what has changed first")
-    for room in options.rooms.split(","):
-        for fault in faults(room, options.each, options.seed):
-            ring, seconds = noticed(fault, options.rings.split(","), options.lines)
-            print(f"{ring:8} {seconds:5.0f} s  {fault}", flush=True)
+    rings, (first, step) = options.rings.split(","), map(int, options.part.split("/"))
+    rooms = options.rooms.split(",")
+    drawn = [fault for room in rooms for fault in faults(room, options.each, options.seed)[first::step]]
+    asked: list[list[str] | None] = [None] * len(drawn)
+    if options.lines:
+        asked = [likeliest(tests_that_run(fault, options.lines), fault.room, options.most) for fault in drawn]
+    whole = replace(drawn[0], text=drawn[0].path.read_text(encoding="utf-8"))
+    if all(names == [] for names in asked) or noticed(whole, asked[0], rings, options.workers)[0] != NOBODY:
+        parser.error("without a fault, tests fail, or --lines is of other sources: write it anew")
+    counts: Counter[tuple[str, bool]] = Counter()
+    for fault, names in zip(drawn, asked, strict=True):
+        ring, seconds = noticed(fault, names, rings, options.workers)
+        counts[fault.room, ring != NOBODY] += 1
+        print(f"{ring:8} {seconds:5.0f} s  {fault}", flush=True)
+    print("| room | faults | noticed |", "|---|---|---|", sep="\n")
+    for room in dict.fromkeys(fault.room for fault in drawn):
+        print(f"| {room} | {counts[room, True] + counts[room, False]} | {counts[room, True]} |")
 
 
 if __name__ == "__main__":
