@@ -10,7 +10,8 @@ compares a step of two processes with that of one; `attention` compares tiled na
 `calls` times calls of compiled functions by how parameters are passed and how many there are; `edits` times first
 losses after an edit of a program, with the caches of the run before; `imported` compares training steps of PyTorch
 modules that `tg.from_torch` imported with PyTorch's own; `inference` compares calls of ResNet-18, MobileNetV3, ViT and
-U-Net, and of single convolutions, with PyTorch and ONNX Runtime (`pip install -e '.[bench,models,test]'`).
+U-Net, and of single convolutions, with PyTorch and ONNX Runtime (`pip install -e '.[bench,models,test]'`);
+`generation` compares texts that GPT-2 and SmolLM2 generate with transformers'.
 `precision` compares steps on the CPU by precision, with PyTorch's autocast. `device_times` times kernels by the
 adapter's own clock, beside PyTorch's on a CUDA device.
 `all` runs all of these.
@@ -70,6 +71,7 @@ OTHERS = (
     "edits",
     "imported",
     "inference",
+    "generation",
     "precision",
     "device_times",
 )
@@ -168,6 +170,11 @@ def main(arguments: list[str] | None = None) -> None:
 
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
             inference.report_inference(device, options.rounds, options.seconds / 4, options.out, _clock(options))
+        elif what == "generation":
+            from benchmarks import generation
+
+            device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
+            generation.report_generation(device, options.rounds, options.seconds / 4, options.out, _clock(options))
         elif what == "precision":
             from benchmarks import precision
 

@@ -288,12 +288,13 @@ class PackedSchedule(_Native):
         lanes: The number of elements of a vector.
         depth: The number of iterations of the reduction that are packed at a time.
         direct_rows: 1 if rows are read in place: they are elements of an operand with constant strides.
-        direct_columns: 1 if columns are read in place: the same, and adjacent columns are contiguous.
+        direct_columns: 1 if columns are read in place: the same, and adjacent columns are contiguous, or iterations.
         pairs: 1 if pairs of iterations are multiplied at once: the factors are rounded to bf16, and packed as such.
         pitch: The elements of a line, if columns are windows of an image that are read from a padded copy of it; the
             columns between the end of one line and the start of the next are computed and left out. Otherwise 0.
-        along_steps: How many columns have their sums in registers at a time, as vectors along the reduction, if there
-            is one row and columns are read from a padded image; 0 if vectors run along the columns.
+        along_steps: How many columns have their sums in registers at a time, as vectors along the reduction: if there
+            is one row and columns are read from a padded image, or if both operands are contiguous along it and columns
+            are read in place; 0 if vectors run along the columns.
     """
 
     archetype = "packed"

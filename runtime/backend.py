@@ -280,9 +280,9 @@ class RingSlot(Generic[BufferT]):
                 return True
         return False
 
-    def pending(self) -> list[tuple[OutputHandle, TensorSlot]]:
-        """Returns the live handles that have not been read."""
-        alive = [(reference(), tensor) for reference, tensor in self.handles]
+    def pending(self, most: float = math.inf) -> list[tuple[OutputHandle, TensorSlot]]:
+        """Returns the live handles of at most so many bytes that have not been read."""
+        alive = [(reference(), tensor) for reference, tensor in self.handles if tensor.size <= most]
         return [(handle, tensor) for handle, tensor in alive if handle is not None and handle.is_pending]
 
     def range_of(self, tensor: TensorSlot) -> tuple[BufferT, int, int]:
@@ -382,7 +382,9 @@ class OutputRing(Generic[BufferT]):
 
     def _along(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> list[Waiting[BufferT]]:
         """Returns the small pending outputs, which are read along with this one at almost no cost."""
-        small = [entry for entry in self._waiting() if entry[2].size <= SMALL_BYTES]
+        if self._device.is_host:  # they were copied as soon as their step had run
+            return []
+        small = [(other, *entry) for other in self._slots for entry in other.pending(SMALL_BYTES)]
         return [entry for entry in small if entry[0] is not slot or entry[2] is not tensor]
 
     def _fetch_alone(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:

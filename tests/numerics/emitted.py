@@ -1,6 +1,8 @@
 """Proves the kernels of all cases of the op table and of the workloads, and prints what is proved.
 
-    PYTHONPATH=. .venv/bin/python tests/numerics/emitted.py [--sample] [--reasons]
+    PYTHONPATH=. .venv/bin/python tests/numerics/emitted.py [--sample] [--reasons] [NAME ...]
+
+With names, only the kernels of those workloads.
 
 It loads z3, so it must not run in a process that has opened an adapter: Mesa's driver loads another one.
 """
@@ -65,10 +67,11 @@ def programs(cases: Sequence[Case], names: Sequence[str]) -> Iterator[tuple[str,
 
 def main(arguments: Sequence[str]) -> None:
     """Prints the totals; with `--reasons`, why each property that is not proved is open."""
-    sample = "--sample" in arguments
+    cases, workloads = (covering(), ()) if "--sample" in arguments else (CASES, NAMES)
+    named = [argument for argument in arguments if not argument.startswith("--")]
     proofs: list[Proved] = []
     seconds = 0.0
-    for name, module in programs(covering() if sample else CASES, () if sample else NAMES):
+    for name, module in programs(() if named else cases, named or workloads):
         start = time.process_time()
         some = prove_module(module)
         seconds += time.process_time() - start

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +12,9 @@ from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.passes import ModulePass
 
 from tensorgrad.checks.certify import certify_plan
+from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import TensorOp
@@ -133,6 +136,26 @@ def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray], each: bool = 
     for pass_, other in zip(first, second, strict=True):
         assert pass_.tobytes() == other.tobytes(), "a second step differs from the first"
     return first
+
+
+def until_scheduled(module: ModuleOp) -> ModulePass:
+    """Runs and checks the passes for the CPU until kernels are scheduled; returns the one that writes their code."""
+    for pass_ in inference_passes(CpuDevice().target):
+        if pass_.name == "lower-buf-to-cpu":
+            return pass_
+        pass_.apply(Context(), module)
+        check_module(module)
+    raise AssertionError("no pass writes code for the CPU")
+
+
+def as_scheduled(module: ModuleOp, change: Mapping[str, int]) -> None:
+    """Writes the code of a module with one product, whose schedule is edited."""
+    writes_code = until_scheduled(module)
+    (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
+    assert kernel.schedule is not None and isinstance(kernel.schedule.data, PackedSchedule)
+    edited = replace(kernel.schedule.data, **change)
+    kernel.schedule = ScheduleAttr(replace(edited, groups=(edited.tasks_over(kernel.extents), 1, 1)))
+    writes_code.apply(Context(), module)
 
 
 class Names:

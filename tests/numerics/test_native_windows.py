@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from differences import in_f64
-from harness import GRADIENT, NumpyArray, as_native_code, check_module, reference, traced
-from xdsl.context import Context
+from harness import GRADIENT, NumpyArray, as_native_code, as_scheduled, reference, traced, until_scheduled
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -26,14 +25,12 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of, shape_of
-from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
+from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import axes_of_values
 from tensorgrad.passes.analyses.factors import factors_of
 from tensorgrad.passes.analyses.kinds import summed_stage
 from tensorgrad.passes.analyses.windows import places_of, run_along
 from tensorgrad.passes.codegen.llvm.packed_schedule import PackedArchetype
-from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.runtime.cpu import CpuDevice
 from tensorgrad.runtime.target import Target
 from tensorgrad.transforms.grad import value_and_grad
 
@@ -154,11 +151,7 @@ def contractions(name: str) -> list[tuple[PackedSchedule, GenericOp]]:
 def scheduled(module: ModuleOp) -> list[tuple[PackedSchedule, GenericOp]]:
     """Returns the contractions of a module of `tg`, with their schedules for the CPU."""
     pairs: list[tuple[PackedSchedule, GenericOp]] = []
-    for pass_ in inference_passes(CpuDevice().target):
-        if pass_.name == "lower-buf-to-cpu":
-            break
-        pass_.apply(Context(), module)
-        check_module(module)
+    until_scheduled(module)
     for kernel in module.walk():
         schedule = kernel.schedule.data if isinstance(kernel, KernelOp) and kernel.schedule is not None else None
         if isinstance(kernel, KernelOp) and isinstance(schedule, PackedSchedule):
@@ -360,35 +353,5 @@ def test_derivatives_of_depthwise_weights(options: Mapping[str, int]) -> None:
 )
 def test_images_that_are_not_padded_so_are_refused(change: Mapping[str, int], message: str) -> None:
     module = traced(lambda x, w: tg.conv(x, w, padding=1), inputs_of(WINDOWS["same"][0]))
-    passes = inference_passes(CpuDevice().target)
-    lowering = next(place for place, pass_ in enumerate(passes) if pass_.name == "lower-buf-to-cpu")
-    for pass_ in passes[:lowering]:
-        pass_.apply(Context(), module)
-    (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
-    assert kernel.schedule is not None and isinstance(kernel.schedule.data, PackedSchedule)
-    edited = replace(kernel.schedule.data, **change)
-    kernel.schedule = ScheduleAttr(replace(edited, groups=(edited.tasks_over(kernel.extents), 1, 1)))
     with pytest.raises(DiagnosticException, match=message):
-        passes[lowering].apply(Context(), module)
-
-
-def by_columns(x: Any, y: Any) -> Any:
-    return x @ tg.transpose(y)
-
-
-@pytest.mark.parametrize(("function", "shape"), [(by_columns, (32, 64)), (operator.matmul, (64, 5))])
-def test_columns_that_cannot_be_read_in_place_are_refused(function: Any, shape: tuple[int, int]) -> None:
-    """Edited schedules: their claims about memory are checked before code relies on them.
-
-    Columns may be no neighbours, or fewer than a vector has elements.
-    """
-    module = traced(function, [np.ones((40, 64), np.float32), np.ones(shape, np.float32)])
-    passes = inference_passes(CpuDevice().target)
-    lowering = next(place for place, pass_ in enumerate(passes) if pass_.name == "lower-buf-to-cpu")
-    for pass_ in passes[:lowering]:
-        pass_.apply(Context(), module)
-    (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
-    assert kernel.schedule is not None and isinstance(kernel.schedule.data, PackedSchedule)
-    kernel.schedule = ScheduleAttr(replace(kernel.schedule.data, direct_columns=1))
-    with pytest.raises(DiagnosticException, match="is scheduled to read columns in place, but they are not contiguous"):
-        passes[lowering].apply(Context(), module)
+        as_scheduled(module, change)

@@ -23,7 +23,7 @@ from native_programs import HELPERS, SHAPES, Network, batch, compiled, module
 import tensorgrad as tg
 from tensorgrad.errors import CompilerError, DeviceError, OptionError
 from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
-from tensorgrad.runtime.backend import LEAST_GIVEN
+from tensorgrad.runtime.backend import LEAST_GIVEN, SMALL_BYTES, RingSlot
 from tensorgrad.runtime.cpu import CpuExecutable, code, compiler, compiling, objects, stepping, threads
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.debugging import debug_flags
@@ -597,6 +597,15 @@ def test_results_given_out_stay_what_they_are() -> None:
     for number, value in enumerate(values):
         np.testing.assert_array_equal(value, x * number + 1)
         np.testing.assert_array_equal(np.asarray(results[number][1]), x * number * 2)
+
+
+def test_reading_a_result_looks_at_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else reading all of many would take time in proportion to the square of their number."""
+    function = tg.jit(lambda *arrays: [array + 1 for array in arrays], device="cpu")
+    results = function(*[np.ones(SMALL_BYTES + 1, np.uint8)] * 3, np.ones(3, np.uint8))
+    monkeypatch.delattr(RingSlot, "pending")
+    for result in results:
+        assert (np.asarray(result) == 2).all()
 
 
 CHECKED = """

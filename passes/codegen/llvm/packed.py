@@ -6,6 +6,7 @@ F. Van Zee, R. van de Geijn: BLIS: A Framework for Rapidly Instantiating BLAS Fu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,7 @@ from tensorgrad.passes.codegen.llvm.factors import Factor, Tile, Window, over_ru
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packed_product import Product
 from tensorgrad.passes.codegen.llvm.packing import Columns, pairs_of, sequential
+from tensorgrad.passes.codegen.llvm.step_vectors import sums_along
 from tensorgrad.passes.scalars import Value
 
 SHORT_LINE = 128
@@ -371,6 +373,8 @@ class _Task:
         if product.step_vectors is not None:
             product.step_vectors.sum(code, part.count)
             return [code.vector(product.step_vectors.sums, columns.first + at, kind) for at, kind in parts]
+        if product.line_sums is not None:
+            return self._summed_along(rows, columns, part, product.line_sums)
         zero = code.constant(0.0, product.element).ssa
         zeros = [code.make(vector.BroadcastOp, (zero,), kind) for kind in self._kinds(columns)]
         row_factor = self._factor(product.factors.row, part, is_row=True)
@@ -405,6 +409,37 @@ class _Task:
             return values
 
         return code.loop_to(count, zeros, step)
+
+    def _summed_along(self, rows: _RowBlock, columns: _ColumnBlock, part: _Range, memory: SSAValue) -> list[Value]:
+        """Returns the sums of a register block, of some of its columns at a time, with vectors along the reduction."""
+        code, product, width = self.code, self.product, columns.columns.width
+        schedule, kind = product.schedule, VectorType(product.element, [product.schedule.lanes])
+        row_factor = self._factor(product.factors.row, part, is_row=True)
+        column_factor = self._factor(product.factors.column, part, is_row=False)
+
+        def row(i: int, step: Value) -> Value:
+            if product.rows is not None:
+                return code.vector(product.rows.memory, step + i * product.rows.pitch, kind)
+            return row_factor.vectors(code, rows.first + i, step, [(0, kind)])[0]
+
+        def column(at: Value, step: Value) -> Value:
+            return column_factor.vectors(code, at, step, [(0, kind)])[0]
+
+        at_once = math.gcd(schedule.along_steps, width)
+
+        def some(number: Value) -> None:
+            first = number * at_once
+            reads = [partial(column, columns.first + (first + i)) for i in range(at_once)]
+            totals = sums_along(code, [partial(row, i) for i in range(schedule.rows)], reads, product.steps, kind)
+            self._keep(memory, [first + i * width for i in range(schedule.rows)], totals)
+
+        sequential(code, code.number(width // at_once), some)
+        places = [
+            code.number(i * width + at)
+            for i in range(schedule.rows)
+            for at, _ in columns.columns.parts(product.element)
+        ]
+        return [code.vector(memory, at, kind) for at, kind in zip(places, self._kinds(columns), strict=True)]
 
     # Epilogue
 

@@ -55,7 +55,8 @@ class Product:
         rows: The memory for packed rows; `None` if they are read in place.
         columns: The same for columns.
         image: The padded copy of the image that columns are windows of, if they are read from one.
-        step_vectors: What sums with vectors along the reduction, if the schedule has them.
+        step_vectors: What sums windows with vectors along the reduction, if the schedule has them.
+        line_sums: The memory for sums of a register block with vectors along the reduction, of plain columns.
         sums: The memory for sums; `None` if they stay in registers.
         widths: The ranges of a block of ranges, of a block of blocks, and so on.
         sums_of_blocks: The memory for the sums of each of these.
@@ -98,7 +99,9 @@ class Product:
         self.tail = Columns.behind(columns, schedule.columns, schedule.lanes)
         self.whole = Columns((schedule.lanes,) * (schedule.columns // schedule.lanes), schedule.columns)
         self.is_cut = self.tail is not None and self.tail.filled < self.tail.width
-        if schedule.direct_columns and (self.is_cut or not self.layouts[factors.column].in_vectors):
+        if schedule.along_steps and not schedule.pitch:
+            self._check_lies_along_steps()
+        elif schedule.direct_columns and (self.is_cut or not self.layouts[factors.column].in_vectors):
             raise DiagnosticException(
                 f"the kernel at {line_of(kernel.location)} is scheduled to read columns in place, but they are not "
                 "contiguous in memory, or fewer than the elements of a vector"
@@ -109,7 +112,9 @@ class Product:
         self.columns = None if schedule.direct_columns or schedule.pitch else self._panels(top)
         self.image = self._padded_image(top) if schedule.pitch else None
         held = schedule.rows if self.ranges == 1 else schedule.tile_rows
-        self.step_vectors = self._step_vectors(top) if schedule.along_steps else None
+        self.step_vectors = self._step_vectors(top) if schedule.along_steps and schedule.pitch else None
+        has_line_sums = schedule.along_steps and not schedule.pitch
+        self.line_sums = self._array(top, schedule.rows * schedule.columns) if has_line_sums else None
         self.sums = None if self.stores and self.ranges == 1 else self._array(top, held * self.room)
         self.widths = block_widths(self.ranges, 1, MOST_BLOCKS)
         self.sums_of_blocks = [self._array(top, held * self.room) for _ in self.widths]
@@ -169,12 +174,23 @@ class Product:
         kind = VectorType(self.element, [schedule.lanes])
         return StepVectors(image, self.rows.memory, self._array(top, self.room), schedule.along_steps, kind)
 
+    def _check_lies_along_steps(self) -> None:
+        """Checks that vectors along the reduction can be loaded of each row and column, and that there is one range."""
+        schedule, (row, column) = self.schedule, (self.layouts[x] for x in (self.factors.row, self.factors.column))
+        fits = schedule.lanes % schedule.along_steps == 0 and self.ranges == 1 and self.steps >= schedule.lanes
+        in_lines = column.in_lines and (row.in_lines if schedule.direct_rows else row.along_steps)
+        if not (fits and in_lines and schedule.direct_columns) or self.conditions or self.is_cut:
+            raise DiagnosticException(
+                f"the kernel at {line_of(self.kernel.location)} is scheduled to have vectors along its reduction, but "
+                "not all at once, or not to read columns in place that are contiguous along it"
+            )
+
     def _lines(self, top: Block) -> Lines:
         """Allocates the memory for a packed block of rows."""
         depth, rows = self._room_for_steps(), self.schedule.rows
         pitch = depth if self.layouts[self.factors.row].along_steps else 0
         words = new_array(top, i32, rows * depth // 2) if self.schedule.pairs else None
-        behind = self.schedule.lanes if self.schedule.along_steps else 0
+        behind = self.schedule.lanes if self.schedule.along_steps and self.schedule.pitch else 0
         return Lines(self._array(top, rows * depth + behind), rows, pitch, words)
 
     def _room_for_steps(self) -> int:

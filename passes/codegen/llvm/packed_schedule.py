@@ -29,6 +29,7 @@ from tensorgrad.passes.analyses.windows import LEAST_RUN, Windows, places_of, pl
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
+from tensorgrad.passes.codegen.llvm.factors import FactorLayout
 from tensorgrad.passes.codegen.llvm.step_vectors import has_step_vectors
 from tensorgrad.runtime.target import Target
 
@@ -55,6 +56,10 @@ NEAR_ROWS_BYTES = 1 << 19
 
 FEW_ROWS = 48
 """The most rows for which columns are read in place: packing them would cost more than it saves."""
+
+LINE_BYTES, SEGMENT_BYTES = 64, 192
+"""The bytes of a cache line; and the fewest, for few rows, of the columns that are read in place in an iteration: the
+next iteration's are elsewhere in memory."""
 
 MOST_TILE_ROWS, MOST_TILE_COLUMNS = 192, 512
 """The largest tile that the cost model assumes when it estimates how often operands are packed."""
@@ -84,6 +89,10 @@ by element."""
 PADDING, LINES = 4.0, 3.0
 """The same for a vector that is read from a padded image, for copying it; and, once for all iterations, for each row,
 for leaving out what lies behind lines."""
+
+ALONG_STEPS, ADDING_LANES = 1.2, 4.0
+"""The time of multiplying a row with a vector if vectors run along the reduction, and, once for all iterations, of
+adding the sums of each of its lanes."""
 
 PACKING_ROWS, COPYING_ROWS, READING_ROWS = 4.0, 0.6, 0.25
 """The vectors that an element of a row is multiplied with in the time in which it is packed, one by one or with those
@@ -116,7 +125,7 @@ class PackedArchetype(Archetype[PackedSchedule]):
         if contraction_of(kernel) is None or (padded is not None and not padded.row):
             return padded
         choices = [*_packed(kernel, stage, target), *([] if padded is None else [padded])]
-        choices += _padded_across(kernel, stage, target)
+        choices += [*_padded_across(kernel, stage, target), *_along_steps(kernel, stage, target)]
         return min(choices, key=lambda choice: _time(choice, kernel, stage), default=None)
 
     def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
@@ -125,7 +134,7 @@ class PackedArchetype(Archetype[PackedSchedule]):
         for columns in (schedule.tile_columns // 2, schedule.tile_columns * 2):
             yield from _with_tile(schedule, kernel, schedule.tile_rows, columns)
         for depth in (schedule.depth // 2, schedule.depth * 2):
-            if depth >= 16 and not schedule.pitch:
+            if depth >= 16 and not (schedule.pitch or schedule.along_steps):
                 yield replace(schedule, depth=depth)
 
     def cycles(
@@ -218,6 +227,8 @@ def _time(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float
     packing, lines, reading = 0.0, 0.0, PACKING_ROWS
     if schedule.pitch:
         packing, lines = PADDING, LINES * rows / steps
+    elif schedule.along_steps:
+        lines = rows * (ALONG_STEPS - 1 + ADDING_LANES * schedule.lanes / steps)
     elif not schedule.direct_columns:
         packing = _packing(schedule, kernel, stage, factors)
     lines += _scattering(schedule, kernel, stage) * rows / steps
@@ -279,19 +290,27 @@ def _schedule(
     while lanes >= 2 * columns:
         lanes //= 2
     most_sums, vectors = most_rows * vectors, min(vectors, -(-columns // lanes))
-    most_rows = most_sums // vectors
-    block_columns = lanes * vectors
     steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
     across, along = (strides_of(stage, value, kernel.extents, *sides) for value in (factors.column, factors.row))
+    # A vector that is a part of a cache line takes the line several times, unless all rows use it at once.
+    has_few_rows = rows <= (FEW_ROWS if target.vector_bytes == LINE_BYTES else most_rows)
+    direct_columns = not has_pairs and _reads_columns(across, steps * size, has_few_rows)
+    if direct_columns and has_few_rows and columns >= lanes:
+        at_once = evenest(rows, max(most_sums * target.vector_bytes // SEGMENT_BYTES, 1))
+        vectors = min(max(most_sums // at_once, vectors), columns // lanes)
+    most_rows = most_sums // vectors
+    block_columns = lanes * vectors
     packed_size = size // 2 if has_pairs else size
     direct_rows = not has_pairs and _reads_rows(along, steps * size, columns)
-    direct_columns = not has_pairs and columns >= block_columns and _reads_columns(across, steps * size, rows)
+    direct_columns = direct_columns and columns >= block_columns
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
     block_rows = evenest(rows, most_rows)
     most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH * (2 if has_pairs else 1)
     depth = -(-steps // -(-steps // most_depth))
-    widest = columns if direct_columns else max(PANEL_BYTES // (depth * packed_size), LEAST_SIDE)
+    widest = max(PANEL_BYTES // (depth * packed_size), LEAST_SIDE)
+    if direct_columns:
+        widest = columns if rows <= block_rows else max(NEAR_BYTES // (steps * size), block_columns)
     packed = PackedSchedule(
         groups=(1, 1, 1),
         row=sides[0],
@@ -406,6 +425,45 @@ def _padded_schedule(
     return replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
 
 
+def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
+    """Yields the schedule with vectors along the reduction: for few rows, and columns that are contiguous along it.
+
+    Vectors along the columns would need their transpose, in which each element is used once for each row.
+    """
+    grid, sides = kernel.extents, sides_of(kernel, stage)
+    factors = factors_of(stage, *sides)
+    rest, rows, columns = _extents(kernel, sides)
+    size = element_bytes(element_of(stage.outputs[0]))
+    lanes, steps = target.vector_bytes // size, math.prod(loop_extents(stage)[len(grid) :])
+    if factors is None or not (2 <= rows <= FEW_ROWS and columns >= lanes and lanes <= steps <= lanes * MOST_DEPTH):
+        return
+    row, column = (FactorLayout.of(stage, value, grid, *sides) for value in (factors.row, factors.column))
+    if not (column.in_lines and row.along_steps) or step_conditions(stage, factors, (*sides[0], *sides[1])):
+        return
+    most_rows, vectors = REGISTER_BLOCKS[target.vector_bytes]
+    most_sums = most_rows * vectors
+    # Beside the sums, registers hold a vector of each row. More columns at once are more streams out of memory.
+    at_once = next(count for count in (8, 4, 2) if count <= min(lanes, 4 if rows > 2 * (most_sums // 9) else 8))
+    block_rows = evenest(rows, most_sums // (at_once + 1))
+    widest = columns if block_rows == rows else max(NEAR_BYTES // (steps * size), lanes)
+    schedule = PackedSchedule(
+        groups=(1, 1, 1),
+        row=sides[0],
+        column=sides[1],
+        tile_rows=rounded_up(rows, block_rows),
+        tile_columns=_even(columns // lanes * lanes, widest, lanes),
+        rows=block_rows,
+        columns=lanes,
+        lanes=lanes,
+        depth=steps,
+        direct_rows=int(row.in_lines),
+        direct_columns=1,
+        along_steps=at_once,
+    )
+    schedule = _cut(schedule, kernel, rest * rows * columns * steps, rows)
+    yield replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
+
+
 def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
     """Returns whether rows are read in place: if contiguous along the reduction, in L2, or used by few columns.
 
@@ -420,15 +478,15 @@ def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
     return strides.side > strides.step or is_near or columns <= LEAST_COLUMNS_PACKED // 2
 
 
-def _reads_columns(strides: Strides | None, line: int, rows: int) -> bool:
+def _reads_columns(strides: Strides | None, line: int, has_few_rows: bool) -> bool:
     """Returns whether columns are read in place: if they are contiguous, and either in L2 or used by few rows.
 
     Args:
         strides: The strides of the columns, if they are elements of an operand with constant strides.
         line: The bytes of a column.
-        rows: The number of rows.
+        has_few_rows: Whether so few rows use them that packing them would cost more than it saves.
     """
-    return strides is not None and strides.side == 1 and (line * strides.step <= NEAR_BYTES or rows <= FEW_ROWS)
+    return strides is not None and strides.side == 1 and (line * strides.step <= NEAR_BYTES or has_few_rows)
 
 
 def _cut(
@@ -437,7 +495,8 @@ def _cut(
     """Returns a schedule with smaller tiles, of at least these rows and columns, if tasks are few and long."""
     _, rows, columns = schedule.extents(kernel.extents)
     whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
-    least_rows = schedule.rows if schedule.direct_columns else rounded_up(least_rows, schedule.rows)
+    is_in_place = schedule.direct_columns and not schedule.along_steps
+    least_rows = schedule.rows if is_in_place else rounded_up(least_rows, schedule.rows)
     least = LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED
     least_columns = rounded_up(max(least, least_columns), schedule.columns)
     enough = min(products // TASK_PRODUCTS, ENOUGH_TASKS)

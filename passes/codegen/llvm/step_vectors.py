@@ -1,16 +1,19 @@
-"""Sums of products with vectors along the reduction, where a product has one row and few columns.
+"""Sums of products with vectors along the reduction: of windows with one row, and of few rows with contiguous columns.
 
-So are the derivatives of a depthwise convolution's weights: for each channel one row, the cotangents, times the windows
-of the image, of which there are as many as weights. Vectors along the columns would run across the ends of the windows'
-lines, most of their lanes for nothing. Along the reduction, each column has a vector of sums; its lanes are added last.
+The former are the derivatives of a depthwise convolution's weights: for each channel one row, the cotangents, times the
+windows of the image, of which there are as many as weights. Vectors along the columns would run across the ends of the
+windows' lines, most of their lanes for nothing. The latter are products with the transpose of a matrix, of which each
+element is used so seldom that transposing it would take longer than multiplying it.
+
+Along the reduction, each row and column have a vector of sums; its lanes are added last.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import VectorType
@@ -61,7 +64,7 @@ class StepVectors:
     def _sum_group(self, code: Code, count: Value, columns: Sequence[int]) -> None:
         line = self.image.windows.axes[-1].taps
         lanes = self.kind.element_count()
-        whole, zero = line // lanes, self._zero(code)
+        whole, zero = line // lanes, _zero(code, self.kind)
 
         def over_line(number: Value, sums: Sequence[Value]) -> Sequence[Value]:
             start = number * line
@@ -84,11 +87,7 @@ class StepVectors:
 
         totals = code.loop_to(count // line, [zero] * len(columns), over_line)
         for column, total in zip(columns, totals, strict=True):
-            code.put_vector(_added(code, total), self.sums, code.number(column))
-
-    def _zero(self, code: Code) -> Value:
-        element = code.constant(0.0, self.kind.element_type)
-        return code.make(vector.BroadcastOp, (element.ssa,), self.kind)
+            code.put_vector(_added(code, [total]), self.sums, code.number(column))
 
     def _column(self, code: Code, start: Value, at: Operand, zero: Value, filled: int) -> Value:
         """Returns a column's elements in neighbouring iterations, whose places in the image may be some apart."""
@@ -105,10 +104,75 @@ class StepVectors:
         return shuffled(value, zero, [lane if lane < filled else lanes + lane for lane in range(lanes)])
 
 
-def _added(code: Code, value: Value) -> Value:
-    """Returns the sum of a vector's lanes, of which there are a power of two, as a vector of one."""
+Read: TypeAlias = Callable[[Value], Value]
+"""Writes the load of a vector of neighbouring iterations, from one on."""
+
+
+def sums_along(
+    code: Code, rows: Sequence[Read], columns: Sequence[Read], steps: int, kind: VectorType[Attribute]
+) -> list[Value]:
+    """Returns the sums of some rows' products with some columns, a vector for each row.
+
+    Args:
+        code: Where to write.
+        rows: The rows.
+        columns: The columns, a power of two of them that is at most a vector's lanes.
+        steps: The iterations of the reduction, at least as many as lanes.
+        kind: The type of a vector.
+    """
+    lanes = kind.element_count()
+    zero = _zero(code, kind)
+
+    def multiplied(at: Value, held: Sequence[Value], counted: int = 0) -> list[Value]:
+        lefts, rights = ([_emptied(read(at), zero, counted) for read in side] for side in (rows, columns))
+        pairs = zip(itertools.product(lefts, rights), held, strict=True)
+        return [code.make(vector.FMAOp, (left.ssa, right.ssa, x.ssa), x.type) for (left, right), x in pairs]
+
+    whole = steps // lanes * lanes
+    totals = code.loop_to(code.number(whole), [zero] * (len(rows) * len(columns)), multiplied, step=lanes)
+    if whole < steps:
+        # The last vector ends with the last iteration; what it has in common with the one before has been counted.
+        totals = multiplied(code.number(steps - lanes), totals, whole + lanes - steps)
+    return [_added(code, totals[i : i + len(columns)]) for i in range(0, len(totals), len(columns))]
+
+
+def _zero(code: Code, kind: VectorType[Attribute]) -> Value:
+    element = code.constant(0.0, kind.element_type)
+    return code.make(vector.BroadcastOp, (element.ssa,), kind)
+
+
+def _emptied(value: Value, zero: Value, count: int) -> Value:
+    """Returns a vector with zeros as its first `count` lanes."""
     lanes = cast("VectorType[Attribute]", value.type).element_count()
-    if lanes == 1:
-        return value
-    low, high = (shuffled(value, value, range(first, first + lanes // 2)) for first in (0, lanes // 2))
-    return _added(code, code.apply(arith.AddfOp, low, high))
+    return shuffled(value, zero, [lane if lane >= count else lanes + lane for lane in range(lanes)]) if count else value
+
+
+def _added(code: Code, values: Sequence[Value]) -> Value:
+    """Returns the sum of each vector's lanes as a vector; of vectors and of lanes there are a power of two.
+
+    The halves of all vectors are added, and two of them put into one, until there is one; then its parts' halves.
+    """
+    values, parts = list(values), 1
+    while len(values) > 1:
+        values = [_with_halves_added(code, left, right, parts) for left, right in zip(*[iter(values)] * 2, strict=True)]
+        parts *= 2
+    (value,) = values
+    while cast("VectorType[Attribute]", value.type).element_count() > parts:
+        value = _with_halves_added(code, value, None, parts)
+    return value
+
+
+def _with_halves_added(code: Code, left: Value, right: Value | None, parts: int) -> Value:
+    """Returns the sums of the halves of each of a vector's parts, and of another vector's behind them."""
+    lanes = cast("VectorType[Attribute]", left.type).element_count()
+    width = lanes // parts
+    starts = range(0, lanes if right is None else 2 * lanes, width)
+    low, high = (
+        shuffled(
+            left,
+            left if right is None else right,
+            [start + half + lane for start in starts for lane in range(width // 2)],
+        )
+        for half in (0, width // 2)
+    )
+    return code.apply(arith.AddfOp, low, high)

@@ -1,0 +1,97 @@
+"""Products of few rows in native code: columns are read in place, along themselves or along the reduction."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import NumpyArray, as_native_code, as_scheduled, reference, traced, until_scheduled
+from xdsl.utils.exceptions import DiagnosticException
+
+import tensorgrad as tg
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import PackedSchedule
+
+
+def by_columns(x: Any, y: Any) -> Any:
+    return x @ tg.transpose(y)
+
+
+def layer(x: Any, y: Any) -> Any:
+    """Rows have a prologue, so they are packed, and results an epilogue."""
+    return tg.relu(tg.tanh(x) @ tg.transpose(y) + 0.5)
+
+
+def in_batches(x: Any, y: Any) -> Any:
+    return tg.einsum("brk,bck->brc", tg.stack([x, 2 * x]), tg.stack([y, y - 1]))
+
+
+FUNCTIONS = {"plain": by_columns, "layer": layer, "batches": in_batches, "untransposed": operator.matmul}
+
+SHAPES = ((2, 16, 16), (3, 19, 17), (8, 96, 47), (17, 130, 64), (48, 257, 70))
+"""Rows, iterations and columns: whole vectors and parts of them, one block of rows and several."""
+
+
+def inputs_of(rows: int, steps: int, columns: int, is_transposed: bool = True) -> list[NumpyArray]:
+    draw = np.random.default_rng(0)
+    shape = (columns, steps) if is_transposed else (steps, columns)
+    return [draw.standard_normal((rows, steps)), draw.standard_normal(shape)]
+
+
+def schedule_of(function: Any, inputs: list[NumpyArray]) -> PackedSchedule:
+    module = traced(function, inputs)
+    until_scheduled(module)
+    (schedule,) = [op.schedule.data for op in module.walk() if isinstance(op, KernelOp) and op.schedule is not None]
+    assert isinstance(schedule, PackedSchedule)
+    return schedule
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_few_rows(name: str, dtype: type) -> None:
+    for shape in SHAPES:
+        inputs = inputs_of(*shape, is_transposed=name != "untransposed")
+        (expected,) = reference(traced(FUNCTIONS[name], inputs), inputs)
+        arrays = [array.astype(dtype) for array in inputs]
+        (result,) = as_native_code(traced(FUNCTIONS[name], arrays), arrays, each=False)
+        bound = 4 * shape[1] ** 0.5 * np.finfo(dtype).eps * float(np.abs(expected).max())
+        np.testing.assert_allclose(result, expected, rtol=0, atol=bound)
+
+
+def test_vectors_run_along_the_reduction_where_a_transpose_would_cost_more() -> None:
+    assert schedule_of(by_columns, [array.astype(np.float32) for array in inputs_of(8, 256, 512)]).along_steps
+    many = schedule_of(by_columns, [array.astype(np.float32) for array in inputs_of(200, 256, 512)])
+    assert not many.along_steps and not many.direct_columns
+
+
+def test_few_rows_have_more_columns_in_registers() -> None:
+    """The columns of the next iteration are elsewhere in memory."""
+    few, more = (
+        schedule_of(operator.matmul, [array.astype(np.float32) for array in inputs_of(rows, 512, 4096, False)])
+        for rows in (2, 200)
+    )
+    assert few.direct_columns and few.tiles_over((2, 4096))[0] == 1
+    assert not more.direct_columns and few.columns > more.columns
+
+
+@pytest.mark.parametrize(
+    "change", [{"along_steps": 3}, {"depth": 32}, {"direct_columns": 0}, {"lanes": 128, "columns": 128}], ids=str
+)
+def test_vectors_that_cannot_run_along_the_reduction_are_refused(change: Mapping[str, int]) -> None:
+    module = traced(by_columns, [array.astype(np.float32) for array in inputs_of(8, 96, 256)])
+    with pytest.raises(DiagnosticException, match="is scheduled to have vectors along its reduction, but"):
+        as_scheduled(module, change)
+
+
+@pytest.mark.parametrize(("function", "shape"), [(by_columns, (32, 64)), (operator.matmul, (64, 5))])
+def test_columns_that_cannot_be_read_in_place_are_refused(function: Any, shape: tuple[int, int]) -> None:
+    """Edited schedules: their claims about memory are checked before code relies on them.
+
+    Columns may be no neighbours, or fewer than a vector has elements.
+    """
+    module = traced(function, [np.ones((80, 64), np.float32), np.ones(shape, np.float32)])
+    with pytest.raises(DiagnosticException, match="is scheduled to read columns in place, but they are not contiguous"):
+        as_scheduled(module, {"direct_columns": 1})
