@@ -6,6 +6,7 @@ import os
 import struct
 import sys
 import sysconfig
+import warnings
 from functools import lru_cache
 from types import FrameType
 from typing import Any
@@ -40,6 +41,16 @@ def user_frame(skipped: int = 0) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Gives a warning, as `warnings.warn` does, at the user's line, whatever calls are in between."""
+    frame = user_frame(1)
+    file, line = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    scope: dict[str, Any] = {} if frame is None else frame.f_globals
+    warnings.warn_explicit(
+        message, category, file, line, scope.get("__name__"), scope.setdefault("__warningregistry__", {})
+    )
 
 
 def _of_user(frame: FrameType, file: str) -> bool:

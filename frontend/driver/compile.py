@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +42,7 @@ from tensorgrad.ops import random
 from tensorgrad.optim import Optimizer
 from tensorgrad.optim.parts import Losses, Parts, losses_of, parts_of
 from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.errors import warn_user
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.heap import return_freed_memory
 from tensorgrad.tracing.dims import check_paddings
@@ -255,7 +255,7 @@ def _traced(
         traced = trace_model(declared, nesting.function(loss), specs, checked_loss, "kept", untrained)
     losses = losses_of(traced.results.loss, parts, function_name(loss))
     _warn_of_unused(traced.function, losses, function_name(loss))
-    warn_of_pairs(traced.function, function_name(loss), stacklevel=4)
+    warn_of_pairs(traced.function, function_name(loss))
     with phases.measure("trace"):
         warn_of_padding(traced.function, specs, function_name(loss))
     source = Source(
@@ -340,4 +340,4 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
         places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.name in {*paths}}
         for path in unreached(function, places, result):
             message = f"{name}() does not depend on the parameter {path!r}, which is to be trained"
-            warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=5)
+            warn_user(f"{user_line()}: {message}", UnusedParameterWarning)

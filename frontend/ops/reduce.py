@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import typing
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from tensorgrad.ops.elementwise.functions import exp, isfinite, log, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
+from tensorgrad.runtime.errors import warn_user
 from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float, is_half, promote
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.location import user_line
@@ -173,7 +173,7 @@ def _share(what: str, x: Tensor, axis: Any, correction: float = 0) -> tuple[list
         return axes, 1.0 / count
     few = f"are too short for correction {correction}" if correction else "are empty"
     message = f"{user_line()}: {what}: axes {axes} of {x.shape} {few}; the result is not finite"
-    warnings.warn(message, EmptyAxisWarning, stacklevel=4)
+    warn_user(message, EmptyAxisWarning)
     return axes, math.inf
 
 

@@ -6,7 +6,6 @@ of every step since. That is enough to reproduce the same bits, as a program has
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import wgpu
 
 from tensorgrad.runtime.backend import OutputHandle, OutputRing, RingSlot, check_inputs
 from tensorgrad.runtime.counting import RunCount, completed
-from tensorgrad.runtime.errors import DeviceLostError, DeviceLostWarning, user_frame
+from tensorgrad.runtime.errors import DeviceLostError, DeviceLostWarning, warn_user
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Collective, Copy, Dispatch, Program, TensorSlot, Wait, runs
 from tensorgrad.runtime.webgpu.device import LOCK, LOST, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Segment
@@ -213,13 +212,12 @@ class Journal:
             ) from loss
         finally:
             self.restarting = False
-        reason, frame = " ".join(str(loss).removesuffix(LOST).split()), user_frame()
-        message = (
+        reason = " ".join(str(loss).removesuffix(LOST).split())
+        warn_user(
             f"the device was lost: {reason}. The program continues on {name}: from its last snapshot {self.repeated} "
-            "steps were repeated, and none is lost"
+            "steps were repeated, and none is lost",
+            DeviceLostWarning,
         )
-        file, line = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-        warnings.warn_explicit(message, DeviceLostWarning, file, line)
 
     def _restarted(self) -> str:
         """Replays all calls; returns the new device's name."""

@@ -15,6 +15,7 @@ import pytest
 from models import MLP, batch, compiled
 
 import tensorgrad as tg
+from tensorgrad.driver.handles.call_count import CallCount
 from tensorgrad.errors import DivergenceError
 from tensorgrad.runtime.counting import RunCount, completed
 
@@ -252,6 +253,18 @@ def test_a_change_that_fails_is_not_counted() -> None:
     with pytest.raises(ZeroDivisionError):
         runs.count_with(lambda: 1 // 0)
     assert (runs.number, changed) == (1, [1])
+
+
+def test_executables_are_counted_from_when_they_are_added() -> None:
+    first, second = RunCount(), RunCount()
+    first.number, second.number = 2, 3
+    calls = CallCount([first])
+    first.number += 1
+    calls.add([second])
+    assert calls.number == 1
+    second.number += 1
+    calls.retire([first])
+    assert calls.number == 2
 
 
 def test_what_has_to_be_completed_is() -> None:

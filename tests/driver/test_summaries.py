@@ -91,3 +91,5 @@ def test_programs_and_functions_are_shown_in_notebooks() -> None:
     assert cells[4::3] == kernels
     many = replace(function.program, plan=function.program.plan * 60)
     assert f"<td>{60 * len(kernels) - 50} more</td>" in many._repr_html_()
+    full = replace(function.program, plan=function.program.plan[:1] * 50)
+    assert "more</td>" not in full._repr_html_()

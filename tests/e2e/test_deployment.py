@@ -316,6 +316,8 @@ def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
         ({"settings": {"learning_rate": None}}, "settings, learning_rate: expected a finite number, got None"),
         ({"settings": {}}, "has no value for"),
         ({"results": {"dict": 3}}, "results have no nodes of kind 'dict'"),
+        ({"results": {"set": [0]}}, "results have no nodes of kind 'set'"),
+        ({"results": {"list": 3}}, "results have no nodes of kind 'list'"),
         ({"results": "other"}, "other"),
         ({"more": 1}, "malformed"),
         ({"results": None, "kind": "step"}, None),

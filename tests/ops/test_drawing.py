@@ -21,6 +21,7 @@ DRAWS: dict[str, Callable[[Any, Any], Any]] = {
     "bits": random.bits,
     "uniform": random.uniform,
     "uniform within bounds": lambda key, shape: random.uniform(key, shape, -0.3, 1.7),
+    "uniform from one": lambda key, shape: random.uniform(key, shape, 1, 1.5),
     "uniform from zero": lambda key, shape: random.uniform(key, shape, 0, 0.25),
     "normal": random.normal,
 }

@@ -138,6 +138,12 @@ CASES = {
     },
     "pixel_shuffle": Same(lambda x: tg.pixel_shuffle(x, 2), lambda x: functional.pixel_shuffle(x, 2), [IMAGE]),
     "pixel_unshuffle": Same(lambda x: tg.pixel_unshuffle(x, 2), lambda x: functional.pixel_unshuffle(x, 2), [IMAGE]),
+    "pixel_shuffle of one image": Same(
+        lambda x: tg.pixel_shuffle(x, 2), lambda x: functional.pixel_shuffle(x, 2), [normal(4, 2, 3)]
+    ),
+    "pixel_unshuffle of one image": Same(
+        lambda x: tg.pixel_unshuffle(x, 2), lambda x: functional.pixel_unshuffle(x, 2), [normal(3, 4, 2)]
+    ),
     "channel_shuffle": Same(
         lambda x: tg.channel_shuffle(x, 2), lambda x: functional.channel_shuffle(x, 2), [IMAGE], False
     ),

@@ -200,6 +200,8 @@ def test_wrong_definitions(call, message):
 
 WRONG = {
     "no pair": (lambda g, s, p, step, hyper: p - g, "must return a tensor and a dict"),
+    "three": (lambda g, s, p, step, hyper: (p - g, s, s), "must return a tensor and a dict"),
+    "no dict": (lambda g, s, p, step, hyper: (p - g, s["m"]), "must return a tensor and a dict"),
     "states": (lambda g, s, p, step, hyper: (p - g, {}), "must return the states that init"),
     "shape": (lambda g, s, p, step, hyper: (tg.sum(p), s), "must return a tensor of shape"),
     "setting": (

@@ -67,8 +67,9 @@ def test_one_row_has_no_pairs() -> None:
 
 def test_jitted_functions_warn_too() -> None:
     function = tg.jit(lambda w, x, y: tg.mean((x @ w - y) ** 2), device="numpy")
-    with pytest.warns(BroadcastWarning, match=r"sub in .* \(5, 1\) and \(5,\) to \(5, 5\)"):
+    with pytest.warns(BroadcastWarning, match=r"sub in .* \(5, 1\) and \(5,\) to \(5, 5\)") as warned:
         function(np.ones((3, 1), np.float32), X, Y)
+    assert warned[0].filename == __file__, "filters by module ask for the caller's"
     images = tg.jit(lambda a, b: a - b, device="numpy")
     with pytest.warns(BroadcastWarning, match=r"\(4, 4, 1\) and \(4, 4\) to \(4, 4, 4\)"):
         images(np.ones((4, 4, 1)), np.ones((4, 4)))

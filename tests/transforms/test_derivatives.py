@@ -112,6 +112,14 @@ def test_values_that_are_not_used_or_not_reached():
     assert float(tg.grad(lambda x: 2.0)(3.0)) == 0.0
 
 
+def test_a_carry_that_iterations_forget_passes_no_derivative():
+    def last(c, rows):
+        return tg.sum(3 * tg.scan(lambda _, row: (row, None), c, rows)[0])
+
+    dc, drows = tg.grad(last, argnums=(0, 1))(np.ones(2, np.float32), np.ones((3, 2), np.float32))
+    assert np.asarray(dc).tolist() == [0, 0] and np.asarray(drows).tolist() == [[0, 0], [0, 0], [3, 3]]
+
+
 def test_dtypes():
     exact = tg.array(X, "f64")
     assert tg.grad(cubes)(exact).dtype == np.float64

@@ -219,7 +219,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             outputs = unique([Slot(path or "output", Role.OUTPUT) for path in trees.paths(positions)])
             updates = [Slot(name, Role.UPDATE) for donation in donations for name in donation.updates]
             traced.properties["res_attrs"] = slots_attribute([*outputs, *updates])
-        warn_of_pairs(traced, self._name, stacklevel=4)
+        warn_of_pairs(traced, self._name)
         module = checked_module(traced)
         recipe = Recipe(
             self._name,

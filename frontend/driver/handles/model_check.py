@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 from tensorgrad.errors import FrozenWarning
 from tensorgrad.nn.module import Module, declarations
 from tensorgrad.nn.unchanged import check_same
 from tensorgrad.nn.watch import Watch
+from tensorgrad.runtime.errors import warn_user
 from tensorgrad.tracing.location import user_line
 
 ADVICE = "; replace_model() compiles the model as it is, and keeps what fits"
@@ -44,10 +43,9 @@ class ModelCheck:
             before, self._trainable = self._trainable, trainable
             flags = zip(self._parameters, before, trainable, strict=True)
             changed = ", ".join(path for path, was, is_now in flags if was is not is_now)
-            warnings.warn(
+            warn_user(
                 f"{user_line()}: whether {changed} is frozen is as it was at tg.compile{ADVICE}",
                 FrozenWarning,
-                stacklevel=3,
             )
 
     def _trained_now(self) -> list[bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from tensorgrad.optim.averaging import averages_among, averages_of, checked_aver
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.counting import completed
+from tensorgrad.runtime.errors import warn_user
 from tensorgrad.runtime.group.agreement import by_first, together
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
@@ -150,11 +150,10 @@ class TrainingState:
         )
         self._executable.write(check_inputs(expected, chosen, what="parameter"))
         if strict and loaded.missing:
-            warnings.warn(
+            warn_user(
                 f"{user_line()}: load_parameters leaves the buffers {', '.join(loaded.missing)} as they are; "
                 "state_dict(parts='model') has parameters and buffers",
                 PartialStateWarning,
-                stacklevel=3,
             )
         return loaded
 

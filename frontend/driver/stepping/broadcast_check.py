@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
@@ -13,9 +11,10 @@ from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
 from tensorgrad.dialects.tg.traits import Elementwise
 from tensorgrad.errors import BroadcastWarning
+from tensorgrad.runtime.errors import warn_user
 
 
-def warn_of_pairs(function: FuncOp, name: str, stacklevel: int) -> None:
+def warn_of_pairs(function: FuncOp, name: str) -> None:
     """Warns, once per line, about ops on all pairs of elements of a tensor `(*s, 1)` and one `(*s,)`.
 
     Not if either shape is explicit: an axis was added to a tensor, as by `x[:, None]` or `keepdims`.
@@ -23,7 +22,6 @@ def warn_of_pairs(function: FuncOp, name: str, stacklevel: int) -> None:
     Args:
         function: A traced function.
         name: Its name in the message.
-        stacklevel: As for `warnings.warn`, from the caller of this.
     """
     seen: set[str] = set()
     for op in function.walk():
@@ -33,12 +31,11 @@ def warn_of_pairs(function: FuncOp, name: str, stacklevel: int) -> None:
             continue
         seen.add(line)
         what, result = op.name.removeprefix("tg."), type_of(op.results[0]).get_shape()
-        warnings.warn(
+        warn_user(
             f"{line}: {what} in {name}() broadcasts the shapes {(*shape, 1)} and {shape} to {result}, "
             "all pairs of their elements: make the shapes equal, as x.squeeze(-1) does; or, if pairs are meant, write "
             "x[..., None] for the former",
             BroadcastWarning,
-            stacklevel=stacklevel + 1,
         )
 
 

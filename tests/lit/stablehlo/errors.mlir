@@ -22,3 +22,8 @@ func.func @axes(%x: tensor<2xf32>) { "stablehlo.gather"(%x) <{dimension_numbers 
 
 // expected-error @below {{is written in generic form}}
 func.func @sort(%x: tensor<2xf32>) { %0 = stablehlo.sort %x : tensor<2xf32> func.return }
+
+// -----
+
+// expected-error @below {{stablehlo.nothing can't be applied to}}
+func.func @applied(%x: tensor<4xf32>, %i: tensor<f32>) { %0 = stablehlo.reduce(%x init: %i) applies stablehlo.nothing across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32> func.return }

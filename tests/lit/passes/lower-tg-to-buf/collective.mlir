@@ -64,3 +64,13 @@ func.func @f(%x: tensor<4x6xf32>) -> (tensor<4x3xf32>, tensor<4x6xf32>) {
 // NATIVE: buf.dispatch
 // NATIVE: buf.collective "reduce_scatter" {{.*}} phase = "wait"
 // NATIVE: buf.dispatch
+
+// What is reduced says whether its integers have signs, where that matters.
+func.func @unsigned(%x: tensor<4xui32>) -> (tensor<4xui32>, tensor<4xui32>) {
+  %0 = tg.all_reduce %x reduction = "max" size = 2 : tensor<4xui32>
+  %1 = tg.all_reduce %x reduction = "sum" size = 2 : tensor<4xui32>
+  func.return %0, %1 : tensor<4xui32>, tensor<4xui32>
+}
+// CHECK-LABEL: func.func @unsigned(
+// CHECK: buf.collective "all_reduce" {{.*}} {reduction = "maxui",
+// CHECK: buf.collective "all_reduce" {{.*}} {reduction = "sum",
