@@ -71,9 +71,8 @@ RINGS = {
 AT_FIRST, AT_ONCE = 30, 500
 """The numbers of named tests of the first command, since most faults are noticed soon, and of each other one."""
 
-HANGS_AFTER = 60
-"""A test that takes longer, in seconds, has noticed a fault: one that never ends is common, and no test of these rings
-takes as long."""
+HANGS_AFTER, ENDS_AFTER = 60, 1800
+"""The seconds after which a test, and a command, has noticed a fault: some never end; none of these takes so long."""
 
 NOBODY = "nobody"
 """In place of the ring, for a fault that none notices."""
@@ -210,6 +209,15 @@ def commands(ring: str, fault: Fault, names: list[str] | None, workers: str) -> 
         yield from ((*tests, *names[start:stop]) for start, stop in pairwise(starts) if start < stop)
 
 
+def passes(command: list[str | Path]) -> bool:
+    """Returns whether a command of tests ends, and without a failure."""
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=ENDS_AFTER)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode in (0, NO_TESTS)
+
+
 def noticed(fault: Fault, names: list[str] | None, rings: list[str], workers: str) -> tuple[str, float]:
     """Returns the first ring that notices a fault, or `NOBODY`, and how long that took in seconds."""
     original, start = fault.path.read_text(encoding="utf-8"), time.monotonic()
@@ -217,9 +225,8 @@ def noticed(fault: Fault, names: list[str] | None, rings: list[str], workers: st
         fault.path.write_text(fault.text, encoding="utf-8")
         for ring in rings:
             for program, *words in commands(ring, fault, names, workers):
-                command = [Path(sys.executable).with_name(program), *words]
-                status = subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode
-                if status not in (0, NO_TESTS):
+                command: list[str | Path] = [Path(sys.executable).with_name(program), *words]
+                if not passes(command):
                     return ring, time.monotonic() - start
         return NOBODY, time.monotonic() - start
     finally:

@@ -184,6 +184,7 @@ def test_derivatives_at_edges() -> None:
         assert np.allclose(gradients, slopes)
     assert gradient(tg.prod, 3e38, 0) == [0, np.float32(3e38)]
     assert gradient(lambda x: tg.top_k(x, 1)[0], 1, 5, 5) == [0, 1, 0]
+    assert gradient(lambda x: tg.top_k(x, 0)[0], 1, 5) == [0, 0]
 
 
 def test_second_derivatives_of_a_product_with_zeros() -> None:
