@@ -52,6 +52,11 @@ def test_sorts(device: WebGPUDevice, target: Target) -> None:
     exactly(device, target, lambda x: tg.sort(x, 0), RANDOM.integers(0, 2**32, (70, 3)).astype(np.uint32))
 
 
+def test_merged_runs_keep_the_order_of_equals(device: WebGPUDevice) -> None:
+    x = RANDOM.integers(0, 90, (4, 300)).astype(np.float32)
+    exactly(device, TARGETS[1], tg.argsort, x)
+
+
 @pytest.mark.in_turns(2)
 @on_both
 def test_sorted_scatters_add_as_the_reference_does(device: WebGPUDevice, target: Target) -> None:

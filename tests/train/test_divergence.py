@@ -16,6 +16,7 @@ import tensorgrad as tg
 from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.train.callbacks import Checkpoints, EarlyStop, TerminateOnNaN
+from tensorgrad.train.run import Callback, Run
 
 
 def batches(bad: int, value: float = math.nan, count: int = 100) -> list[dict[str, np.ndarray]]:
@@ -107,6 +108,23 @@ def test_nothing_is_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     read = kind.read
     monkeypatch.setattr(kind, "read", lambda self, *names: reads.append(names) or read(self, *names))
     assert fitted(training, 99).diverged_at == 99 and not reads
+
+
+class Saver(Callback):
+    """Saves at the end of a run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def on_end(self, run: Run) -> None:
+        self.saved = run.save(self.path)
+
+
+@pytest.mark.parametrize("bad", [8, 99])
+def test_a_run_that_has_diverged_is_not_saved(bad: int, tmp_path: Path) -> None:
+    saver = Saver(tmp_path / "last.safetensors")
+    fitted(compiled(), bad, callbacks=[saver], steps=20)
+    assert saver.saved == saver.path.exists() == (bad > 20)
 
 
 def with_metric(model: Any, x: Any, y: Any) -> Any:
