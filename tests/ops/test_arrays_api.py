@@ -187,6 +187,21 @@ def test_derivatives_at_edges() -> None:
     assert gradient(lambda x: tg.top_k(x, 0)[0], 1, 5) == [0, 0]
 
 
+def test_second_derivatives_of_what_is_out_of_range() -> None:
+    """A scatter leaves it out, so it has no part in the derivative by the updates."""
+
+    def second(x: Any, updates: Any, indices: Any) -> Any:
+        def first(updates: Any) -> Any:
+            slopes = tg.grad(lambda x: tg.sum(tg.take_along_axis(x, indices, 0) * updates))(x)
+            return tg.sum(slopes * x)
+
+        return tg.grad(first)(updates)
+
+    x, indices = np.array([2, 3, 5], np.float32), np.array([2, 7], np.int32)
+    slopes = tg.jit(second, device="numpy")(x, np.ones(2, np.float32), indices)
+    assert np.asarray(slopes).tolist() == [5, 0]
+
+
 def test_second_derivatives_of_a_product_with_zeros() -> None:
     first = tg.grad(lambda x: tg.prod(x))
     hessian_row = tg.grad(lambda x: first(x)[1])(np.array([2, 0, 3], np.float32))
