@@ -296,8 +296,7 @@ def _schedule(
     has_few_rows = rows <= (FEW_ROWS if target.vector_bytes == LINE_BYTES else most_rows)
     direct_columns = not has_pairs and _reads_columns(across, steps * size, has_few_rows)
     if direct_columns and has_few_rows and columns >= lanes:
-        at_once = evenest(rows, max(most_sums * target.vector_bytes // SEGMENT_BYTES, 1))
-        vectors = min(max(most_sums // at_once, vectors), columns // lanes)
+        vectors = _vectors_of_few_rows(rows, columns // lanes, target)
     most_rows = most_sums // vectors
     block_columns = lanes * vectors
     packed_size = size // 2 if has_pairs else size
@@ -329,6 +328,14 @@ def _schedule(
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
     packed = _cut(packed, kernel, rest * rows * columns * steps, least_rows)
     return replace(packed, groups=(packed.tasks_over(kernel.extents), 1, 1))
+
+
+def _vectors_of_few_rows(rows: int, most: int, target: Target) -> int:
+    """Returns for how many vectors of columns, at most `most`, few rows leave registers."""
+    most_rows, vectors = REGISTER_BLOCKS[target.vector_bytes]
+    most_sums = most_rows * vectors
+    block_rows = evenest(rows, max(most_sums * target.vector_bytes // SEGMENT_BYTES, 1))
+    return min(max(most_sums // block_rows, vectors), most)
 
 
 def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedule | None:
