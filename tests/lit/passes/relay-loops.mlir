@@ -202,3 +202,30 @@ wgsl.kernel @zero workgroup_size = [8, 1, 1] access = ["read_write", "read_write
     memref.store %new, %y[%iat] : memref<4096xf32>
   }
 }
+
+// -----
+
+// All relays would run a short loop, but for one that updates what it reads: each of them would update it again.
+// CHECK: wgsl.kernel @updates workgroup_size = [16, 1, 1]
+wgsl.kernel @updates workgroup_size = [8, 1, 1] access = ["read_write", "read_write"] {
+^bb0(%y: memref<4xf32>, %z: memref<600xf32>):
+  %lane = wgsl.local_index
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c600 = arith.constant 600 : index
+  %one = arith.constant 1.0 : f32
+  // CHECK: scf.for
+  // CHECK: %[[MINE:.*]] = arith.cmpi eq
+  // CHECK: scf.if %[[MINE]] {
+  // CHECK: memref.load %y
+  // CHECK: memref.store %{{.*}}, %y
+  scf.for %i = %c0 to %c4 step %c1 {
+    %old = memref.load %y[%i] : memref<4xf32>
+    %new = arith.addf %old, %one : f32
+    memref.store %new, %y[%i] : memref<4xf32>
+  }
+  scf.for %j = %c0 to %c600 step %c1 {
+    memref.store %one, %z[%j] : memref<600xf32>
+  }
+}
