@@ -326,15 +326,14 @@ def _schedule(
     )
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
-    packed = _cut(packed, kernel, rest * rows * columns * steps, least_rows)
-    return replace(packed, groups=(packed.tasks_over(kernel.extents), 1, 1))
+    return _cut(packed, kernel, rest * rows * columns * steps, least_rows)
 
 
 def _vectors_of_few_rows(rows: int, most: int, target: Target) -> int:
     """Returns for how many vectors of columns, at most `most`, few rows leave registers."""
     most_rows, vectors = REGISTER_BLOCKS[target.vector_bytes]
     most_sums = most_rows * vectors
-    block_rows = evenest(rows, max(most_sums * target.vector_bytes // SEGMENT_BYTES, 1))
+    block_rows = evenest(rows, most_sums * target.vector_bytes // SEGMENT_BYTES)
     return min(max(most_sums // block_rows, vectors), most)
 
 
@@ -428,8 +427,7 @@ def _padded_schedule(
     )
     # Each tile of a transposed image copies whole lines.
     least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, 0)
-    schedule = _cut(schedule, kernel, rest * rows * columns * steps, *least)
-    return replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
+    return _cut(schedule, kernel, rest * rows * columns * steps, *least)
 
 
 def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
@@ -467,8 +465,7 @@ def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator
         direct_columns=1,
         along_steps=at_once,
     )
-    schedule = _cut(schedule, kernel, rest * rows * columns * steps, rows)
-    yield replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
+    yield _cut(schedule, kernel, rest * rows * columns * steps, rows)
 
 
 def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
@@ -499,7 +496,7 @@ def _reads_columns(strides: Strides | None, line: int, has_few_rows: bool) -> bo
 def _cut(
     schedule: PackedSchedule, kernel: KernelOp, products: int, least_rows: int, least_columns: int = 0
 ) -> PackedSchedule:
-    """Returns a schedule with smaller tiles, of at least these rows and columns, if tasks are few and long."""
+    """Returns a schedule with its tasks; of smaller tiles, of at least these extents, if they are few and long."""
     _, rows, columns = schedule.extents(kernel.extents)
     whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
     is_in_place = schedule.direct_columns and not schedule.along_steps
@@ -520,7 +517,7 @@ def _cut(
         if not choices:
             break
         schedule = choices[0 if schedule.direct_rows and not schedule.direct_columns else -1]
-    return schedule
+    return replace(schedule, groups=(schedule.tasks_over(kernel.extents), 1, 1))
 
 
 def _even(extent: int, most: int, block: int) -> int:

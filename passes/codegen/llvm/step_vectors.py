@@ -71,7 +71,7 @@ class StepVectors:
             image = code.element(self.image.offsets, start).as_index()
 
             def multiplied(at: Operand, held: Sequence[Value], filled: int = lanes) -> list[Value]:
-                row = self._filled(code.vector(self.row, start + at, self.kind), zero, filled)
+                row = _kept(code.vector(self.row, start + at, self.kind), zero, 0, filled)
                 values = [self._column(code, image + column, at, zero, filled) for column in columns]
                 return [
                     code.make(vector.FMAOp, (row.ssa, value.ssa, x.ssa), x.type)
@@ -94,14 +94,7 @@ class StepVectors:
         apart, lanes = self.image.windows.axes[-1].advance, self.kind.element_count()
         begin = start + at * apart
         group = [code.vector(self.image.memory, begin + part * lanes, self.kind) for part in range(apart)]
-        return self._filled(every(apart, group, 0), zero, filled)
-
-    def _filled(self, value: Value, zero: Value, filled: int) -> Value:
-        """Returns a vector with zeros behind the first `filled` lanes: what is there may be no number."""
-        lanes = self.kind.element_count()
-        if filled == lanes:
-            return value
-        return shuffled(value, zero, [lane if lane < filled else lanes + lane for lane in range(lanes)])
+        return _kept(every(apart, group, 0), zero, 0, filled)
 
 
 Read: TypeAlias = Callable[[Value], Value]
@@ -124,7 +117,7 @@ def sums_along(
     zero = _zero(code, kind)
 
     def multiplied(at: Value, held: Sequence[Value], counted: int = 0) -> list[Value]:
-        lefts, rights = ([_emptied(read(at), zero, counted) for read in side] for side in (rows, columns))
+        lefts, rights = ([_kept(read(at), zero, counted, lanes) for read in side] for side in (rows, columns))
         pairs = zip(itertools.product(lefts, rights), held, strict=True)
         return [code.make(vector.FMAOp, (left.ssa, right.ssa, x.ssa), x.type) for (left, right), x in pairs]
 
@@ -141,10 +134,12 @@ def _zero(code: Code, kind: VectorType[Attribute]) -> Value:
     return code.make(vector.BroadcastOp, (element.ssa,), kind)
 
 
-def _emptied(value: Value, zero: Value, count: int) -> Value:
-    """Returns a vector with zeros as its first `count` lanes."""
+def _kept(value: Value, zero: Value, first: int, stop: int) -> Value:
+    """Returns a vector with zeros in place of all lanes but those from `first` to `stop`: they may be no numbers."""
     lanes = cast("VectorType[Attribute]", value.type).element_count()
-    return shuffled(value, zero, [lane if lane >= count else lanes + lane for lane in range(lanes)]) if count else value
+    if (first, stop) == (0, lanes):
+        return value
+    return shuffled(value, zero, [lane if first <= lane < stop else lanes + lane for lane in range(lanes)])
 
 
 def _added(code: Code, values: Sequence[Value]) -> Value:
