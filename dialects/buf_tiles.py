@@ -57,7 +57,7 @@ class Space(StrEnum):
     """Where local memory lies."""
 
     REGISTER = "register"
-    """Registers: a lane's own or, outside loops over lanes, the same value in each."""
+    """Registers: a lane's own or, outside loops over lanes, the same in each, or divided among those that write it."""
     WORKGROUP = "workgroup"
     """Memory that the lanes of a workgroup share."""
     SCRATCH = "scratch"
@@ -254,8 +254,9 @@ class TiledOp(IRDLOperation):
     an implicit start instead.
 
     Tasks and workgroups are the outermost loops that have a mapping, and lanes lie within a workgroup. Code of a
-    workgroup outside its loops over lanes runs once: all lanes know the registers that it writes. `recipe` holds the
-    steps that are still to be applied.
+    workgroup outside its loops over lanes runs once: all lanes know the registers that it writes. Of registers that
+    lanes write there, each has a part, which it keeps from loop to loop. `recipe` holds the steps that are still to be
+    applied.
 
     Example:
         buf.tiled ins(%x : memref<1000xf32>) outs(%y : memref<1000xf32>) {
@@ -385,8 +386,8 @@ def _verify_mapping(op: ForallOp, outside: Sequence[Processor]) -> None:
             raise VerifyException("a loop over lanes lies in another one")
         if not _has_workgroup(outside):
             raise VerifyException("a loop over lanes must lie in a loop over workgroups")
-        lanes = op.mapping.index(Processor.LANE)
-        if op.most(lanes) is None:
+        lanes = [loop for loop, processor in enumerate(op.mapping) if processor is Processor.LANE]
+        if any(op.most(loop) is None for loop in lanes):
             raise VerifyException("a loop over lanes needs a most number of iterations: a number, or an affine.min")
 
 
@@ -438,8 +439,28 @@ def _verify_writes(op: Operation, outside: Sequence[Processor]) -> None:
             and isinstance(local, Operation)
             and Processor.LANE in outside
             and Processor.LANE not in around(local)
+            and not _lanes_around(op) <= {*_taken_from(target)}
         ):
             raise VerifyException(
-                "a lane writes a register that all lanes share: allocate it inside the loop over lanes, or in the "
-                "memory of the workgroup"
+                "a lane writes a register that all lanes share: allocate it inside the loop over lanes or in the "
+                "memory of the workgroup, or write a part that depends on each loop over lanes"
             )
+
+
+def _lanes_around(op: Operation) -> set[SSAValue]:
+    """Returns the indices of the loops over lanes around an op."""
+    indices, parent = set[SSAValue](), op.parent_op()
+    while parent is not None:
+        if isinstance(parent, ForallOp):
+            mapped = zip(parent.mapping, parent.indices, strict=False)
+            indices.update(index for processor, index in mapped if processor is Processor.LANE)
+        parent = parent.parent_op()
+    return indices
+
+
+def _taken_from(value: SSAValue) -> Iterator[SSAValue]:
+    """Yields the values that a part of a buffer, or an index, is computed from."""
+    yield value
+    if isinstance(value.owner, memref.SubviewOp | affine.ApplyOp | affine.MinOp):
+        for operand in value.owner.operands:
+            yield from _taken_from(operand)

@@ -62,6 +62,21 @@ class Collapse(Step):
 
 
 @dataclass(frozen=True)
+class Sides(Step):
+    """Makes three loops of those that have no processor yet: over the rest, the rows and the columns of a product.
+
+    Attributes:
+        row: The loops that make the rows; without any, there is one row.
+        column: The loops that make the columns.
+    """
+
+    name = "sides"
+
+    row: tuple[int, ...] = ()
+    column: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Tile(Step):
     """Divides the loops that have no processor yet into tiles; the last tile of a loop may be smaller.
 
@@ -69,12 +84,15 @@ class Tile(Step):
         sizes: The extent of a tile along each loop.
         to: The processors of the loops over tiles; without them, these have none yet. The loops over the points of a
             tile have none yet. A loop of one point vanishes.
+        apart: How far apart the points of a tile are along each loop; by default 1, they are neighbours. Otherwise
+            the loop has at most as many tiles, which lie between each other's points.
     """
 
     name = "tile"
 
     sizes: tuple[int, ...]
     to: tuple[Processor, ...] = ()
+    apart: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,9 +110,9 @@ class Map(Step):
 
 @dataclass(frozen=True)
 class UnrollJam(Step):
-    """Unrolls the loop that has no processor yet, and jams it: each stage computes all of its points before the next.
+    """Unrolls the loops that have no processor yet, and jams them: each stage computes all points before the next.
 
-    Local registers hold one value for each of the points.
+    Loops in order, such as those of `step_reduction`, go around the points. Local registers hold one value for each.
     """
 
     name = "unroll_jam"
@@ -137,6 +155,55 @@ class SplitReduction(Step):
 
 
 @dataclass(frozen=True)
+class StepReduction(Step):
+    """Writes reductions as a loop in order, whose iterations add a few terms each.
+
+    Attributes:
+        inner: The loop of the reduction that runs innermost; the last one by default.
+        terms: The number of terms of an iteration, which divides the extent of that loop.
+    """
+
+    name = "step_reduction"
+
+    inner: int = -1
+    terms: int = 1
+
+
+@dataclass(frozen=True)
+class Interchange(Step):
+    """Moves the loops that have no processor yet into a loop over the parts of a product's reduction.
+
+    There are three of them then: one starts the sums, one in the loop adds a part, and one does what follows.
+
+    Attributes:
+        terms: The number of terms of a part.
+    """
+
+    name = "interchange"
+
+    terms: int
+
+
+@dataclass(frozen=True)
+class Stage(Step):
+    """Copies what the terms of a product take from its rows, or its columns, alone to memory that is read instead.
+
+    That is what its body computes of them, such as an activation. It comes after `interchange` or `step_reduction`.
+
+    Attributes:
+        along: The loops that have no processor yet, over rows and columns, whose values are copied; all by default.
+        lanes: The number of lanes that share the copying, to the memory of their workgroup; 1 in a task.
+        padding: The number of elements between the copies of two terms, so that they lie in other banks.
+    """
+
+    name = "stage"
+
+    along: tuple[int, ...] = ()
+    lanes: int = 1
+    padding: int = 0
+
+
+@dataclass(frozen=True)
 class Vectorize(Step):
     """Runs the innermost loops of stages that read or write adjacent elements as vectors.
 
@@ -157,12 +224,36 @@ class Synchronize(Step):
 
 
 STEPS: dict[str, type[Step]] = {
-    kind.name: kind for kind in (Collapse, Tile, Map, UnrollJam, SplitLoops, SplitReduction, Vectorize, Synchronize)
+    kind.name: kind
+    for kind in (
+        Collapse,
+        Sides,
+        Tile,
+        Map,
+        UnrollJam,
+        SplitLoops,
+        SplitReduction,
+        StepReduction,
+        Interchange,
+        Stage,
+        Vectorize,
+        Synchronize,
+    )
 }
 """The type of each step."""
 
-LISTS: Mapping[str, type[int] | type[Processor]] = {"sizes": int, "to": Processor}
+LISTS: Mapping[str, type[int] | type[Processor]] = {
+    "sizes": int,
+    "apart": int,
+    "row": int,
+    "column": int,
+    "along": int,
+    "to": Processor,
+}
 """The settings that are lists, each with the type of its elements; all others are numbers."""
+
+FROM_ZERO = ("row", "column", "along", "inner", "padding")
+"""The settings whose numbers are at least 0, such as those of loops; all other numbers are at least 1."""
 
 
 def settings_of(step: Step) -> dict[str, Setting]:
@@ -185,9 +276,9 @@ def step_of(name: str, settings: Mapping[str, Setting]) -> Step:
         if setting not in known:
             its = f"its settings are {', '.join(known)}" if known else "it has none"
             raise ValueError(f"the step {name} has no setting {setting}; {its}")
-        least = min((number for number in _numbers(value)), default=1)
-        if least < 1:
-            raise ValueError(f"the {setting} of {name} must be at least 1, got {least}")
+        least, lowest = min(_numbers(value), default=1), 0 if setting in FROM_ZERO else 1
+        if least < lowest:
+            raise ValueError(f"the {setting} of {name} must be at least {lowest}, got {least}")
     for setting, default in known.items():
         if default is MISSING and setting not in settings:
             raise ValueError(f"the step {name} needs {setting}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from xdsl.dialects.builtin import IndexType, i1
 from xdsl.dialects.linalg.attrs import IteratorType
@@ -19,14 +19,17 @@ Axes = frozenset[str]
 """`row`, `column`, both or none."""
 
 
-def loops_of_values(body: Block, maps: Sequence[AffineMap]) -> dict[SSAValue, frozenset[int]]:
+def loops_of_values(
+    body: Block, maps: Sequence[AffineMap], known: Mapping[SSAValue, frozenset[int]] | None = None
+) -> dict[SSAValue, frozenset[int]]:
     """Returns the loops that each value of a stage's body depends on.
 
     Args:
         body: The scalar computation.
         maps: The maps of its first block arguments; the others are left out.
+        known: The loops of other values that it takes, from around the stage.
     """
-    loops: dict[SSAValue, frozenset[int]] = {}
+    loops = dict(known or {})
     for argument, m in zip(body.args, maps, strict=False):
         loops[argument] = frozenset(used_dims(m))
     for op in body.ops:
@@ -70,15 +73,30 @@ def one_sided_values(stage: GenericOp, row: Collection[int], column: Collection[
     reduction. Conditions are excluded, as are values that are invariant in the reduction.
     """
     rank = iterators_of(stage).index(IteratorType.REDUCTION)
-    loops, axes = loops_of_operands(stage), axes_of_values(stage, row, column)
-    waiting = [operand for op in stage.body.block.ops if isinstance(op, YieldOp) for operand in op.operands]
+    return values_of_one_side(stage.body.block, loops_of_operands(stage), rank, row, column)
+
+
+def values_of_one_side(
+    body: Block, loops: Mapping[SSAValue, frozenset[int]], rank: int, row: Collection[int], column: Collection[int]
+) -> list[SSAValue]:
+    """Returns the values of `one_sided_values`, given the loops that each value depends on.
+
+    Args:
+        body: The scalar computation of a contraction.
+        loops: The loops of each of its values, but for accumulators and arguments that only have a shape.
+        rank: The number of the first loop of the reduction; all later ones are its loops too.
+        row: The loops that make the rows.
+        column: The loops that make the columns.
+    """
+    waiting = [operand for op in body.ops if isinstance(op, YieldOp) for operand in op.operands]
     one_sided, seen = set[SSAValue](), set[SSAValue]()
     while waiting:
         value = waiting.pop()
         if value in seen or value not in loops:
             continue
         seen.add(value)
-        if len(axes[value]) == 1 and max(loops[value]) >= rank and value.type not in (i1, IndexType()):
+        sides = sum(not loops[value].isdisjoint(side) for side in (row, column))
+        if sides == 1 and max(loops[value]) >= rank and value.type not in (i1, IndexType()):
             one_sided.add(value)
         elif isinstance(value.owner, Operation):
             waiting += [operand for op in value.owner.walk() for operand in op.operands]

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from functools import singledispatch
 
-from tensorgrad.dialects.buf import KernelOp
+from xdsl.dialects.builtin import f32
+
+from tensorgrad.dialects.buf import KernelOp, element_of
 from tensorgrad.dialects.recipe import (
     Collapse,
+    Interchange,
     Map,
     Processor,
     Recipe,
+    Sides,
     SplitLoops,
     SplitReduction,
+    Stage,
     Step,
+    StepReduction,
     Synchronize,
     Tile,
     UnrollJam,
+    Vectorize,
 )
-from tensorgrad.dialects.schedule import GroupSchedule, LoopsSchedule, ThreadSchedule
+from tensorgrad.dialects.schedule import (
+    ContractionSchedule,
+    GroupSchedule,
+    LoopsSchedule,
+    PackedSchedule,
+    ThreadSchedule,
+)
+from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.codegen.common.reductions import ACCUMULATORS
 from tensorgrad.passes.codegen.common.stage_loops import own_loops
+from tensorgrad.passes.codegen.wgsl.staging import PADDING
 
 
 @singledispatch
@@ -51,12 +67,64 @@ def _(schedule: GroupSchedule, kernel: KernelOp) -> Recipe:
 
 
 @recipe_of.register
+def _(schedule: ContractionSchedule, kernel: KernelOp) -> Recipe:
+    """A tile of results for each workgroup, and a block of it in the registers of each lane.
+
+    That the lanes of a subgroup load rows for each other isn't shown: each loads its own.
+    """
+    extents = (schedule.rows * schedule.depth, schedule.columns * schedule.lanes)
+    sides = [side for side in range(2) if extents[side] > 1]
+    steps: list[Step] = [
+        Sides(schedule.row, schedule.column),
+        Tile((1, *extents), (Processor.WORKGROUP_Z, Processor.WORKGROUP_Y, Processor.WORKGROUP_X)),
+    ]
+    if schedule.chunk:
+        steps += [Interchange(schedule.chunk), Stage(lanes=schedule.threads, padding=PADDING)]
+    else:
+        steps.append(StepReduction(schedule.inner, schedule.steps))
+    if sides:
+        block, apart = (schedule.rows, schedule.columns), (1, schedule.lanes if schedule.columns > 1 else 1)
+        size, distance = tuple(block[side] for side in sides), tuple(apart[side] for side in sides)
+        steps.append(Tile(size, (Processor.LANE,) * len(sides), distance if max(distance) > 1 else ()))
+    if schedule.rows * schedule.columns > 1:
+        steps.append(UnrollJam())
+    return (*steps, *([Synchronize()] if schedule.chunk else []))
+
+
+@recipe_of.register
 def _(schedule: LoopsSchedule, kernel: KernelOp) -> Recipe | None:
     """Tasks of native code that run their points one after another."""
     if schedule.block > 1:
         return None
     after = [Map((Processor.SEQUENTIAL,))] if schedule.blocks > 1 else []
     return (Collapse(), Tile((schedule.blocks,), (Processor.TASK,)), *after)
+
+
+@recipe_of.register
+def _(schedule: PackedSchedule, kernel: KernelOp) -> Recipe | None:
+    """A tile of results for each task, in register blocks; operands that aren't read in place are packed.
+
+    Blocks at an edge are smaller here, where code makes them whole: they overlap others, or are narrower. Columns are
+    packed step by step, not block by block.
+    """
+    stage = contraction_of(kernel)
+    if schedule.pitch or schedule.along_steps or schedule.pairs or stage is None:
+        return None
+    (_, rows, columns), (down, across) = schedule.extents(kernel.extents), schedule.tiles_over(kernel.extents)
+    tile = (rows if down == 1 else schedule.tile_rows, columns if across == 1 else schedule.tile_columns)
+    sides = [side for side in range(2) if tile[side] > 1]
+    steps: list[Step] = [Sides(schedule.row, schedule.column), Tile((1, *tile)), Collapse(), Map((Processor.TASK,))]
+    is_cut = math.prod(own_loops(kernel, stage)[1]) > schedule.depth
+    steps.append(Interchange(schedule.depth) if is_cut else StepReduction())
+    if not schedule.direct_columns:
+        steps.append(Stage((sides.index(1),)))
+    in_order = (Processor.SEQUENTIAL,) * len(sides)
+    if not schedule.direct_rows and 0 in sides:
+        steps += [Tile((schedule.rows, tile[1])[-len(sides) :], in_order), Stage((0,))]
+    steps.append(Tile((schedule.rows, schedule.columns)[-len(sides) :], in_order))
+    is_whole = rows % schedule.rows == columns % schedule.columns == 0 and len(schedule.column) == 1
+    vectors = [Vectorize(schedule.lanes)] if is_whole and element_of(stage.outputs[0]) == f32 else []
+    return (*steps, UnrollJam(), *vectors)
 
 
 def _own_steps(kernel: KernelOp, terms: int, lanes: int = 1) -> Recipe:

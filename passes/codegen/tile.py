@@ -15,11 +15,15 @@ from tensorgrad.dialects.buf_tiles import TiledOp
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.recipe import (
     Collapse,
+    Interchange,
     Map,
     RecipeAttr,
+    Sides,
     SplitLoops,
     SplitReduction,
+    Stage,
     Step,
+    StepReduction,
     Synchronize,
     Tile,
     UnrollJam,
@@ -28,9 +32,12 @@ from tensorgrad.dialects.recipe import (
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.recipes import recipe_of
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
-from tensorgrad.passes.codegen.transforms.grid import collapse, map_loops, tile
+from tensorgrad.passes.codegen.transforms.grid import collapse, map_loops, sides, tile
+from tensorgrad.passes.codegen.transforms.interchange import interchange
 from tensorgrad.passes.codegen.transforms.opening import opened
 from tensorgrad.passes.codegen.transforms.own_loops import split_loops, split_reduction
+from tensorgrad.passes.codegen.transforms.stage import stage
+from tensorgrad.passes.codegen.transforms.step_reduction import step_reduction
 from tensorgrad.passes.codegen.transforms.synchronize import synchronize
 from tensorgrad.passes.codegen.transforms.tidy import tidy
 from tensorgrad.passes.codegen.transforms.unroll_jam import unroll_jam
@@ -39,11 +46,15 @@ from tensorgrad.passes.levels import TILES_AND_ABOVE, LevelPass
 
 TRANSFORMATIONS: dict[type[Step], Callable[[TiledOp, Any], None]] = {
     Collapse: collapse,
+    Sides: sides,
     Tile: tile,
     Map: map_loops,
     UnrollJam: unroll_jam,
     SplitLoops: split_loops,
     SplitReduction: split_reduction,
+    StepReduction: step_reduction,
+    Interchange: interchange,
+    Stage: stage,
     Vectorize: vectorize,
     Synchronize: synchronize,
 }

@@ -143,9 +143,12 @@ class TileBuilder:
         return self.insert(arith.ConstantOp(IntegerAttr(value, IndexType()))).result
 
     def least(self, indices: Sequence[Index]) -> SSAValue | int:
-        """Returns the least of some indices, of which only one is constant at most."""
+        """Returns the least of some indices, without those that are never less than a constant one."""
         numbers = [index.constant for index in indices if index.constant is not None]
-        chosen = [*([constant(min(numbers))] if numbers else []), *(i for i in indices if i.constant is None)]
+        others = [index for index in indices if index.constant is None]
+        if numbers:
+            others = [index for index in others if index.bounds()[0] < min(numbers)]
+        chosen = [*([constant(min(numbers))] if numbers else []), *others]
         if len(chosen) == 1:
             return self.index(chosen[0])
         loops = tuple(dict.fromkeys(loop for index in chosen for loop in index.loops))
@@ -320,41 +323,72 @@ class TileBuilder:
         new.location = stage.location
         return self.insert(new)
 
-    def widened(self, stage: GenericOp, loop: SSAValue, size: int) -> GenericOp | None:
-        """Inserts a stage with the loop around it as the first of its own, if its operands' elements move evenly.
+    def widened(self, stage: GenericOp, loops: Sequence[SSAValue], extents: Sequence[int]) -> GenericOp | None:
+        """Inserts a stage with loops around it as the first of its own, if its operands' elements move evenly.
 
         Args:
             stage: The stage, which stays as it is.
-            loop: The index of the loop.
-            size: The number of its iterations.
+            loops: The indices of the loops.
+            extents: The numbers of their iterations.
         """
-        if any(_depends_on(value, loop) for op in stage.body.walk() for value in op.operands):
+        if any(_depends_on(value, loop) for op in stage.body.walk() for value in op.operands for loop in loops):
             return None
-        sizes = [size, *loop_extents(stage)]
-        shifted = [AffineDimExpr(dim) for dim in range(1, len(sizes))]
+        count, sizes = len(loops), [*extents, *loop_extents(stage)]
+        shifted = [AffineDimExpr(dim) for dim in range(count, len(sizes))]
         operands: list[list[SSAValue]] = [[], []]
         maps, arguments = [list[AffineMap](), list[AffineMap]()], list[int]()
         for number, (buffer, m) in enumerate(zip(stage.operands, maps_of(stage), strict=True)):
             if is_shape_only(buffer):
                 continue
-            part, within = Part.of(buffer), [result.replace_dims_and_symbols(shifted, ()) for result in m.results]
-            inside = dict(zip(part.axes, within, strict=True))
-            moves = [_moved_by(offset, loop) for offset in part.offsets]
-            if None in moves:
+            swept = self._swept(
+                buffer, loops, [result.replace_dims_and_symbols(shifted, ()) for result in m.results], sizes
+            )
+            if swept is None:
                 return None
-            steps = [move for move in moves if move is not None]
-            places = [
-                AffineDimExpr(0) * step + inside.get(axis, AffineConstantExpr(0))
-                for axis, (_, step) in enumerate(steps)
-            ]
-            value, affine_map = self.window(part.root, [rest for rest, _ in steps], places, sizes)
             is_output = number >= len(stage.inputs)
-            operands[is_output].append(value)
-            maps[is_output].append(affine_map)
+            operands[is_output].append(swept[0])
+            maps[is_output].append(swept[1])
             arguments.append(number)
         self._add_shape(sizes, operands, maps)
-        kinds = [IteratorType.PARALLEL, *iterators_of(stage)]
-        return self._stage(stage, operands, maps, kinds, arguments, {}, range(-1, len(sizes) - 1))
+        kinds = [*[IteratorType.PARALLEL] * count, *iterators_of(stage)]
+        return self._stage(stage, operands, maps, kinds, arguments, {}, range(-count, len(sizes) - count))
+
+    def widened_move(
+        self, op: FillOp | memref.CopyOp, loops: Sequence[SSAValue], extents: Sequence[int]
+    ) -> Operation | None:
+        """Inserts a fill or a copy of what one in loops goes through, if that is a part of each buffer, in order."""
+        identity, buffers = AffineMap.identity(len(loops)), list[SSAValue]()
+        for buffer in op.outputs if isinstance(op, FillOp) else (op.source, op.destination):
+            swept = None if shape_of(buffer) else self._swept(buffer, loops, [], extents)
+            if swept is None or swept[1] != identity:
+                return None
+            buffers.append(swept[0])
+        if isinstance(op, memref.CopyOp):
+            return self.copy(*buffers)
+        number = self.insert(cast(Operation, op.inputs[0].owner).clone())
+        return self.insert(FillOp(number.results, buffers, res=[]))
+
+    def _swept(
+        self, buffer: SSAValue, loops: Sequence[SSAValue], within: Sequence[AffineExpr], sizes: Sequence[int]
+    ) -> tuple[SSAValue, AffineMap] | None:
+        """Returns the part of a buffer that loops go through, and the index there; `None` if they don't move evenly.
+
+        Args:
+            buffer: The buffer.
+            loops: The indices of the loops.
+            within: The index along each of its axes, over the loops and further ones.
+            sizes: The extents of all these.
+        """
+        part, rests, places = Part.of(buffer), list[Index](), list[AffineExpr]()
+        inside = dict(zip(part.axes, within, strict=True))
+        for axis, offset in enumerate(part.offsets):
+            move = _moved_by(offset, loops)
+            if move is None:
+                return None
+            rests.append(move[0])
+            start = inside.get(axis, AffineConstantExpr(0))
+            places.append(sum((AffineDimExpr(dim) * step for dim, step in enumerate(move[1])), start))
+        return self.window(part.root, rests, places, sizes)
 
     def combine(self, reduction: Reduction, target: SSAValue, source: SSAValue) -> GenericOp:
         """Combines the elements of a buffer with those of another one of the same shape."""
@@ -390,14 +424,18 @@ def _depends_on(value: SSAValue, loop: SSAValue) -> bool:
     return isinstance(value.type, IndexType) and loop in index_of(value).loops
 
 
-def _moved_by(offset: Index, loop: SSAValue) -> tuple[Index, int] | None:
-    """Returns an offset without a loop, and how far each of its iterations moves it; `None` if not evenly."""
-    if loop not in offset.loops:
-        return offset, 0
-    dim = AffineDimExpr(offset.loops.index(loop))
-    step = offset.linear.terms.get(dim, 0)
-    rest = offset.plus(index_of(loop), -step)
-    return None if loop in rest.loops else (rest, step)
+def _moved_by(offset: Index, loops: Sequence[SSAValue]) -> tuple[Index, list[int]] | None:
+    """Returns an offset without some loops, and how far an iteration of each moves it; `None` if not evenly."""
+    steps = list[int]()
+    for loop in loops:
+        step = 0
+        if loop in offset.loops:
+            step = offset.linear.terms.get(AffineDimExpr(offset.loops.index(loop)), 0)
+            offset = offset.plus(index_of(loop), -step)
+        if loop in offset.loops:
+            return None
+        steps.append(step)
+    return offset, steps
 
 
 def _load(block: Block, stage: GenericOp, number: int) -> SSAValue:

@@ -1,30 +1,65 @@
-"""Transformations of a kernel's grid: `collapse`, `tile` and `map` work on the loops that have no processor yet."""
+"""Transformations of a kernel's grid: `collapse`, `sides`, `tile` and `map`, of the loops without a processor."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from xdsl.dialects import scf
+from xdsl.ir import Block
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.buf_tiles import DISPATCHED, ForallOp, TiledOp, around
-from tensorgrad.dialects.recipe import Collapse, Map, Processor, Tile
-from tensorgrad.passes.analyses import affine
+from tensorgrad.dialects.recipe import Collapse, Map, Processor, Sides, Tile
+from tensorgrad.passes.analyses.axes import grid_of_sides
 from tensorgrad.passes.codegen.transforms.building import TileBuilder
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
-from tensorgrad.passes.codegen.transforms.indices import Index, bounds_of, combined, constant, index_of
+from tensorgrad.passes.codegen.transforms.indices import Index, bounds_of, combined, constant, index_of, places_of
 
 
-def free_loops(kernel: TiledOp) -> ForallOp:
-    """Returns the outermost loops without a processor.
+def free_nests(kernel: TiledOp) -> list[ForallOp]:
+    """Returns the outermost loops without a processor: one nest or, after `stage`, several over the same points.
 
     Raises:
         DoesNotFit: All have one.
     """
-    for op in kernel.walk():
+    nests = [*_free(kernel.body.block)]
+    if not nests:
+        raise DoesNotFit("all loops have a processor already")
+    return nests
+
+
+def _free(block: Block) -> Iterator[ForallOp]:
+    for op in block.ops:
         if isinstance(op, ForallOp) and not op.mapping:
-            return op
-    raise DoesNotFit("all loops have a processor already")
+            yield op
+        elif isinstance(op, ForallOp | scf.ForOp):
+            yield from _free(op.body.block)
+
+
+def free_loops(kernel: TiledOp) -> ForallOp:
+    """Returns the outermost loops without a processor, if it is one nest.
+
+    Raises:
+        DoesNotFit: All have one, or there are several nests.
+    """
+    nests = free_nests(kernel)
+    if len(nests) > 1:
+        raise DoesNotFit(f"{len(nests)} nests of loops have no processor: it comes before they are divided")
+    return nests[0]
+
+
+def most_points(loops: ForallOp) -> list[int]:
+    """Returns the most iterations of each of some loops.
+
+    Raises:
+        DoesNotFit: The extent of one of them doesn't say.
+    """
+    sizes = [most for loop in range(len(loops.indices)) if (most := loops.most(loop)) is not None]
+    if len(sizes) < len(loops.indices):
+        raise DoesNotFit("a loop has no most number of iterations, for which there is memory")
+    return sizes
 
 
 def free_extents(loops: ForallOp) -> list[int]:
@@ -46,41 +81,56 @@ def collapse(kernel: TiledOp, step: Collapse) -> None:
     builder = TileBuilder.before(loops)
     new = builder.forall([math.prod(extents)])
     point = index_of(new.indices[0])
-    indices = [combined(place, [point]) for place in affine.delinearized(AffineDimExpr(0), extents)]
-    _take_over(builder.into(new.body.block), loops, indices)
+    _take_over(builder.into(new.body.block), loops, places_of(point, extents))
+
+
+def sides(kernel: TiledOp, step: Sides) -> None:
+    """Makes loops over the rest, the rows and the columns of those without a processor, each in row-major order."""
+    loops = free_loops(kernel)
+    named, count = (*step.row, *step.column), len(loops.indices)
+    if len({*named}) < len(named) or any(loop >= count for loop in named):
+        raise DoesNotFit(f"it names loops {list(named)}, the kernel has loops 0 to {count - 1}, each on one side")
+    extents, expressions = grid_of_sides(free_extents(loops), step.row, step.column)
+    builder = TileBuilder.before(loops)
+    new = builder.forall(extents)
+    points = [index_of(index) for index in new.indices]
+    _take_over(builder.into(new.body.block), loops, [combined(expression, points) for expression in expressions])
 
 
 def tile(kernel: TiledOp, step: Tile) -> None:
     """Divides the loops without a processor into tiles."""
-    loops = free_loops(kernel)
-    if len(step.sizes) != len(loops.indices):
-        raise DoesNotFit(f"it has {len(step.sizes)} sizes for {len(loops.indices)} loops")
+    for loops in free_nests(kernel):
+        _tile(loops, step)
+
+
+def _tile(loops: ForallOp, step: Tile) -> None:
+    apart = step.apart or (1,) * len(step.sizes)
+    if len(step.sizes) != len(loops.indices) or len(apart) != len(step.sizes):
+        settings = f"{len(step.sizes)} sizes" + (f" and {len(apart)} distances" if step.apart else "")
+        raise DoesNotFit(f"it has {settings} for {len(loops.indices)} loops")
     if step.to:
         _check_processors(loops, step.to)
-    bounds = [bounds_of(loops, loop) for loop in range(len(step.sizes))]
+    divisions = [_Division.of(loops, *numbers) for numbers in enumerate(zip(step.sizes, apart, strict=True))]
     builder = TileBuilder.before(loops)
-    counts = [builder.least(_tiles(bound, size)) for bound, size in zip(bounds, step.sizes, strict=True)]
-    outer = builder.forall(counts, step.to)
+    outer = builder.forall([builder.least(division.tiles()) for division in divisions], step.to)
     inside = builder.into(outer.body.block)
-    starts = [
-        combined(AffineDimExpr(0) * size, [index_of(index)])
-        for index, size in zip(outer.indices, step.sizes, strict=True)
-    ]
+    starts = [division.start(index_of(index)) for division, index in zip(divisions, outer.indices, strict=True)]
     rest = [loop for loop, size in enumerate(step.sizes) if size > 1]
     if rest:
-        inner = inside.forall([inside.least(_points(bounds[loop], starts[loop], step.sizes[loop])) for loop in rest])
+        inner = inside.forall([inside.least(divisions[loop].points(starts[loop])) for loop in rest])
         for loop, index in zip(rest, inner.indices, strict=True):
-            starts[loop] = starts[loop].plus(index_of(index))
+            starts[loop] = starts[loop].plus(index_of(index), apart[loop])
         inside = inside.into(inner.body.block)
     _take_over(inside, loops, starts)
 
 
 def map_loops(kernel: TiledOp, step: Map) -> None:
     """Gives the outermost loops without a processor to processors."""
-    loops = free_loops(kernel)
-    _check_processors(loops, step.to)
-    new = TileBuilder.before(loops).forall(loops.extents, step.to)
-    _take_over(TileBuilder.before(loops).into(new.body.block), loops, [index_of(index) for index in new.indices])
+    for loops in free_nests(kernel):
+        _check_processors(loops, step.to)
+        builder = TileBuilder.before(loops)
+        new = builder.forall(loops.extents, step.to)
+        _take_over(builder.into(new.body.block), loops, [index_of(index) for index in new.indices])
 
 
 def _check_processors(loops: ForallOp, to: Sequence[Processor]) -> None:
@@ -99,16 +149,50 @@ def _check_processors(loops: ForallOp, to: Sequence[Processor]) -> None:
             raise DoesNotFit("lanes are those of a workgroup: a loop over workgroups must be outside")
 
 
-def _tiles(bounds: Sequence[Index], size: int) -> list[Index]:
-    """Returns indices whose least is the number of tiles of a loop."""
-    return [combined((AffineDimExpr(0) + (size - 1)) // size, [bound]) for bound in bounds]
+@dataclass(frozen=True)
+class _Division:
+    """A loop as tiles.
 
+    Attributes:
+        bounds: The indices whose least is the extent of the loop.
+        size: The number of points of a tile.
+        apart: The distance of these.
+    """
 
-def _points(bounds: Sequence[Index], start: Index, size: int) -> list[Index]:
-    """Returns indices whose least is the number of points of a tile."""
-    rests = [bound.plus(start, -1) for bound in bounds]
-    smaller = [rest for rest, bound in zip(rests, bounds, strict=True) if not _is_multiple(bound, size)]
-    return [constant(size), *(rest for rest in smaller if rest.bounds()[0] < size)]
+    bounds: Sequence[Index]
+    size: int
+    apart: int
+
+    @staticmethod
+    def of(loops: ForallOp, loop: int, numbers: tuple[int, int]) -> _Division:
+        """Returns the division of one of some loops into tiles of a size, whose points are so far apart.
+
+        Raises:
+            DoesNotFit: Tiles of points apart from each other don't cover the loop.
+        """
+        size, apart = numbers
+        most = loops.most(loop)
+        if apart > 1 and (most is None or most > size * apart):
+            raise DoesNotFit(
+                f"tiles of {size} points that are {apart} apart don't cover a loop of {most or 'any extent'}"
+            )
+        return _Division(bounds_of(loops.extents[loop]), size, apart)
+
+    def tiles(self) -> list[Index]:
+        """Returns indices whose least is the number of tiles."""
+        if self.apart > 1:
+            return [constant(self.apart), *self.bounds]
+        return [combined((AffineDimExpr(0) + (self.size - 1)) // self.size, [bound]) for bound in self.bounds]
+
+    def start(self, tile: Index) -> Index:
+        """Returns the first point of a tile."""
+        return tile if self.apart > 1 else combined(AffineDimExpr(0) * self.size, [tile])
+
+    def points(self, start: Index) -> list[Index]:
+        """Returns indices whose least is the number of points of the tile that begins at a point."""
+        partial = [bound for bound in self.bounds if self.apart > 1 or not _is_multiple(bound, self.size)]
+        upwards = (AffineDimExpr(0) + (self.apart - 1)) // self.apart
+        return [constant(self.size), *(combined(upwards, [bound.plus(start, -1)]) for bound in partial)]
 
 
 def _is_multiple(bound: Index, size: int) -> bool:

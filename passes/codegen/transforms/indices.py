@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,8 +62,8 @@ def extent_of(loop: SSAValue) -> int:
     if isinstance(loop, BlockArgument):
         op = loop.block.parent_op()
         if isinstance(op, ForallOp):
-            most = op.most(loop.index)
-            return UNKNOWN if most is None else most
+            most, extent = op.most(loop.index), op.extents[loop.index]
+            return index_of(extent).bounds()[1] if most is None else most
         if isinstance(op, scf.ForOp):
             stop = index_of(op.ub).constant
             return UNKNOWN if stop is None else stop
@@ -102,9 +103,15 @@ def combined(expression: AffineExpr, parts: Sequence[Index]) -> Index:
     return Index(simple.replace_dims_and_symbols(places, ()), tuple(loops[dim] for dim in used))
 
 
-def bounds_of(op: ForallOp, loop: int) -> list[Index]:
+def places_of(position: Index, extents: Sequence[int]) -> list[Index]:
+    """Returns the index along each axis of a shape of the element at a row-major position, which lies in it."""
+    at = AffineDimExpr(0)
+    places = [at // math.prod(extents[1:]), *affine.delinearized(at, extents)[1:]]
+    return [combined(place, [position]) for place in places]
+
+
+def bounds_of(extent: SSAValue | int) -> list[Index]:
     """Returns the indices whose least is the extent of a loop."""
-    extent = op.extents[loop]
     if isinstance(extent, SSAValue) and isinstance(extent.owner, affine_ops.MinOp):
         parts = [index_of(operand) for operand in extent.owner.operands]
         return [combined(result, parts) for result in extent.owner.map.data.results]

@@ -59,7 +59,7 @@ def _replace(op: Operation, value: SSAValue) -> None:
 
 def _replace_extent(op: ForallOp, loop: int) -> None:
     """Recomputes a loop's extent from its bounds."""
-    extent = TileBuilder.before(op).least(bounds_of(op, loop))
+    extent = TileBuilder.before(op).least(bounds_of(op.extents[loop]))
     extents = [*op.extents]
     extents[loop] = extent
     new = ForallOp.of(extents, op.mapping)

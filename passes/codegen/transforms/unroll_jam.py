@@ -2,65 +2,92 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import memref
-from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Operation, SSAValue
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects import memref, scf
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
+from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import element_of, is_shape_only, shape_of
 from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp
 from tensorgrad.dialects.recipe import Processor, UnrollJam
 from tensorgrad.passes.codegen.transforms.building import TileBuilder
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
-from tensorgrad.passes.codegen.transforms.grid import free_extents, free_loops
+from tensorgrad.passes.codegen.transforms.grid import free_nests, most_points
 from tensorgrad.passes.codegen.transforms.indices import index_of
 from tensorgrad.passes.codegen.transforms.tidy import INDICES
 
 
 def unroll_jam(kernel: TiledOp, step: UnrollJam) -> None:
-    """Moves the loop without a processor into each stage, as a loop of its own where its operands allow."""
-    loops = free_loops(kernel)
-    if len(loops.indices) > 1:
-        raise DoesNotFit(f"it unrolls one loop, not {len(loops.indices)}: tile or collapse them first")
-    (size,) = free_extents(loops)
-    builder = TileBuilder.before(loops)
-    _spread_locals(builder, loops, size)
-    for op in [*loops.body.block.ops]:
-        if not isinstance(op, INDICES):
-            _give_own_loop(builder, loops, op, size)
-    loops.detach()
-    loops.erase()
+    """Moves the loops without a processor into each stage, as loops of its own where its operands allow."""
+    for loops in free_nests(kernel):
+        builder = TileBuilder.before(loops)
+        _spread_locals(builder, loops)
+        _jam(builder, loops, [loops.body.block], {})
+        loops.detach()
+        loops.erase()
 
 
-def _spread_locals(builder: TileBuilder, loops: ForallOp, size: int) -> None:
+def _spread_locals(builder: TileBuilder, loops: ForallOp) -> None:
     """Gives each local of a point a register for each of the points."""
+    sizes = most_points(loops)
     for op in [*loops.body.block.ops]:
         if isinstance(op, memref.AllocaOp) and not is_shape_only(op.memref):
-            whole = builder.local((size, *shape_of(op.memref)), element_of(op.memref), Space.REGISTER)
-            mine = TileBuilder.before(op).element(whole, [index_of(loops.indices[0])])
+            whole = builder.local((*sizes, *shape_of(op.memref)), element_of(op.memref), Space.REGISTER)
+            mine = TileBuilder.before(op).element(whole, [index_of(index) for index in loops.indices])
             op.memref.replace_all_uses_with(mine)
             op.detach()
             op.erase()
 
 
-def _give_own_loop(builder: TileBuilder, loops: ForallOp, op: Operation, size: int) -> None:
-    """Writes an op of a point for all points."""
-    new = builder.forall([size], [Processor.UNROLL])
-    values: dict[SSAValue, SSAValue] = {loops.indices[0]: new.indices[0]}
-    inside = builder.into(new.body.block)
-    for needed in [*_needed(loops, op), op]:
+def _jam(builder: TileBuilder, loops: ForallOp, blocks: Sequence[Block], values: Mapping[SSAValue, SSAValue]) -> None:
+    """Writes the ops of the last block for all points, one after another.
+
+    Args:
+        builder: Where to write.
+        loops: The loops over the points.
+        blocks: Their body, and those of the loops in order that lie in it around the ops.
+        values: What takes the place of the indices of these.
+    """
+    for op in [*blocks[-1].ops]:
+        if isinstance(op, scf.ForOp):
+            index, body, extent = op.body.block.args[0], op.body.block, index_of(op.ub)
+            if {*extent.loops} & {*loops.indices}:
+                raise DoesNotFit("the extent of a loop in order differs from point to point, so points can't share it")
+            new = builder.loop(builder.index(extent))
+            _jam(builder.into(new.body.block), loops, [*blocks, body], {**values, index: new.body.block.args[0]})
+        elif not isinstance(op, (*INDICES, scf.YieldOp)):
+            _give_own_loops(builder, loops, _needed(blocks, op), values)
+
+
+def _give_own_loops(
+    builder: TileBuilder, loops: ForallOp, ops: Sequence[Operation], values: Mapping[SSAValue, SSAValue]
+) -> None:
+    """Writes an op of a point, the last of some, for all points."""
+    new = builder.forall(loops.extents, [Processor.UNROLL] * len(loops.indices))
+    inside, values = builder.into(new.body.block), {**values, **dict(zip(loops.indices, new.indices, strict=True))}
+    for needed in ops:
         inside.move(needed.clone(values))
-    last = new.body.block.last_op
-    widened = builder.widened(last, new.indices[0], size) if isinstance(last, GenericOp) else None
-    if widened is not None:
+    if _widened(builder, new) is not None:
         new.detach()
         new.erase()
 
 
-def _needed(loops: ForallOp, op: Operation) -> list[Operation]:
-    """Returns the ops of a loop's body that an op takes values from, in order."""
+def _widened(builder: TileBuilder, loops: ForallOp) -> Operation | None:
+    """Writes the last op of some loops with them as loops of its own, if it can."""
+    op, sizes = loops.body.block.last_op, [extent for extent in loops.extents if isinstance(extent, int)]
+    if len(sizes) < len(loops.extents):
+        return None
+    if isinstance(op, FillOp | memref.CopyOp):
+        return builder.widened_move(op, loops.indices, sizes)
+    return builder.widened(op, loops.indices, sizes) if isinstance(op, GenericOp) else None
+
+
+def _needed(blocks: Sequence[Block], op: Operation) -> list[Operation]:
+    """Returns an op, after those of some nested blocks that it takes values from, in order."""
     needed = {operand for inner in op.walk() for operand in inner.operands}
-    chosen: list[Operation] = []
-    for other in reversed([*loops.body.block.ops]):
+    chosen = [op]
+    for other in (other for block in reversed(blocks) for other in reversed([*block.ops])):
         if isinstance(other, (*INDICES, memref.AllocaOp)) and needed.intersection(other.results):
             needed.update(other.operands)
             chosen.append(other)

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: a recipe has no step swap; its steps are collapse, tile, map, unroll_jam, split_loops, split_reduction, vectorize, synchronize
+// CHECK: a recipe has no step swap; its steps are collapse, sides, tile, map, unroll_jam, split_loops, split_reduction, step_reduction, interchange, stage, vectorize, synchronize
 "test.op"() {recipe = #buf.recipe<swap>} : () -> ()
 
 // -----
@@ -10,7 +10,7 @@
 
 // -----
 
-// CHECK: the step tile has no setting lanes; its settings are sizes, to
+// CHECK: the step tile has no setting lanes; its settings are sizes, to, apart
 "test.op"() {recipe = #buf.recipe<tile(lanes = 2)>} : () -> ()
 
 // -----
@@ -52,3 +52,13 @@
 
 // CHECK: threads
 "test.op"() {recipe = #buf.recipe<map(to = [threads])>} : () -> ()
+
+// -----
+
+// CHECK: the column of sides must be at least 0, got -1
+"test.op"() {recipe = #buf.recipe<sides(column = [-1])>} : () -> ()
+
+// -----
+
+// CHECK: the apart of tile must be at least 1, got 0
+"test.op"() {recipe = #buf.recipe<tile(sizes = [2], apart = [0])>} : () -> ()

@@ -164,7 +164,7 @@ func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// CHECK: a lane writes a register that all lanes share: allocate it inside the loop over lanes, or in the memory of the workgroup
+// CHECK: a lane writes a register that all lanes share: allocate it inside the loop over lanes or in the memory of the workgroup, or write a part that depends on each loop over lanes
 func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
   buf.tiled ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {
   ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
@@ -173,6 +173,25 @@ func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
       %r = memref.alloca() : memref<8xf32, #buf.space<register>>
       buf.forall (%h) in (4) mapping (lane) {
         "memref.copy"(%0, %r) : (memref<8xf32>, memref<8xf32, #buf.space<register>>) -> ()
+      }
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a lane writes a register that all lanes share
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.tiled ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    "memref.copy"(%0, %1) : (memref<8xf32>, memref<8xf32>) -> ()
+    buf.forall (%g) in (4) mapping (workgroup_x) {
+      %r = memref.alloca() : memref<8xf32, #buf.space<register>>
+      buf.forall (%h, %l) in (4, 8) mapping (lane, lane) {
+        %p = memref.subview %0[%l] [1] [1] : memref<8xf32> to memref<f32, strided<[], offset: ?>>
+        %q = memref.subview %r[%l] [1] [1] : memref<8xf32, #buf.space<register>> to memref<f32, strided<[], offset: ?>, #buf.space<register>>
+        "memref.copy"(%p, %q) : (memref<f32, strided<[], offset: ?>>, memref<f32, strided<[], offset: ?>, #buf.space<register>>) -> ()
       }
     }
   }

@@ -126,34 +126,6 @@ func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// CHECK: step 2 of the recipe, unroll_jam, doesn't fit the kernel made at {{.*}}: the loop's last tile is smaller, so its extent is no number
-func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
-  buf.kernel grid = [8] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) recipe = #buf.recipe<tile(sizes = [3], to = [task]), unroll_jam> {
-  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
-    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {
-    ^bb1(%a: f32, %b: f32):
-      linalg.yield %a : f32
-    }
-  }
-  func.return
-}
-
-// -----
-
-// CHECK: step 1 of the recipe, unroll_jam, doesn't fit the kernel made at {{.*}}: it unrolls one loop, not 2: tile or collapse them first
-func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
-  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<unroll_jam> {
-  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
-    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
-    ^bb1(%a: f32, %b: f32):
-      linalg.yield %a : f32
-    }
-  }
-  func.return
-}
-
-// -----
-
 // CHECK: step 1 of the recipe, split_loops(terms = 2), doesn't fit the kernel made at {{.*}}: no stage has loops of its own without a reduction
 func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
   buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<split_loops(terms = 2)> {
@@ -279,6 +251,204 @@ func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
     linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
     ^bb1(%a: f32, %b: f32):
       linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, sides(row = [0], column = [2]), doesn't fit the kernel made at {{.*}}: it names loops [0, 2], the kernel has loops 0 to 1, each on one side
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<sides(row = [0], column = [2])> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, tile(sizes = [2, 2], apart = [1]), doesn't fit the kernel made at {{.*}}: it has 2 sizes and 1 distances for 2 loops
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<tile(sizes = [2, 2], apart = [1])> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, tile(sizes = [2, 2], apart = [2, 2]), doesn't fit the kernel made at {{.*}}: tiles of 2 points that are 2 apart don't cover a loop of 6
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<tile(sizes = [2, 2], apart = [2, 2])> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, step_reduction, doesn't fit the kernel made at {{.*}}: no stage has a reduction
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<step_reduction> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, step_reduction(inner = 1), doesn't fit the kernel made at {{.*}}: a reduction of 1 loops has none with number 1
+func.func @f(%x: memref<4x6xf32>, %w: memref<6x8xf32>, %y: memref<4x8xf32>) {
+  buf.kernel grid = [4, 8] ins(%x, %w : memref<4x6xf32>, memref<6x8xf32>) outs(%y : memref<4x8xf32>) recipe = #buf.recipe<step_reduction(inner = 1)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<6x8xf32>, %2: memref<4x8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x6xf32>, memref<6x8xf32>) outs(%2 : memref<4x8xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, step_reduction(terms = 4), doesn't fit the kernel made at {{.*}}: steps of 4 terms don't divide a loop of 6
+func.func @f(%x: memref<4x6xf32>, %w: memref<6x8xf32>, %y: memref<4x8xf32>) {
+  buf.kernel grid = [4, 8] ins(%x, %w : memref<4x6xf32>, memref<6x8xf32>) outs(%y : memref<4x8xf32>) recipe = #buf.recipe<step_reduction(terms = 4)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<6x8xf32>, %2: memref<4x8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x6xf32>, memref<6x8xf32>) outs(%2 : memref<4x8xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, interchange(terms = 2), doesn't fit the kernel made at {{.*}}: it takes one reduction with one result, which lies in no other loop
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<interchange(terms = 2)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, collapse, doesn't fit the kernel made at {{.*}}: 3 nests of loops have no processor: it comes before they are divided
+func.func @f(%x: memref<4x6xf32>, %w: memref<6x8xf32>, %y: memref<4x8xf32>) {
+  buf.kernel grid = [4, 8] ins(%x, %w : memref<4x6xf32>, memref<6x8xf32>) outs(%y : memref<4x8xf32>) recipe = #buf.recipe<interchange(terms = 2), collapse> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<6x8xf32>, %2: memref<4x8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x6xf32>, memref<6x8xf32>) outs(%2 : memref<4x8xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 1 of the recipe, stage, doesn't fit the kernel made at {{.*}}: no loop adds single terms of a product: it comes after `interchange` or `step_reduction`
+func.func @f(%x: memref<4x6xf32>, %w: memref<6x8xf32>, %y: memref<4x8xf32>) {
+  buf.kernel grid = [4, 8] ins(%x, %w : memref<4x6xf32>, memref<6x8xf32>) outs(%y : memref<4x8xf32>) recipe = #buf.recipe<stage> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<6x8xf32>, %2: memref<4x8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x6xf32>, memref<6x8xf32>) outs(%2 : memref<4x8xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, stage, doesn't fit the kernel made at {{.*}}: a task copies to scratch memory; a workgroup needs the number of its lanes
+func.func @f(%x: memref<4x6xf32>, %w: memref<6x8xf32>, %y: memref<4x8xf32>) {
+  buf.kernel grid = [4, 8] ins(%x, %w : memref<4x6xf32>, memref<6x8xf32>) outs(%y : memref<4x8xf32>) recipe = #buf.recipe<step_reduction, stage> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<6x8xf32>, %2: memref<4x8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x6xf32>, memref<6x8xf32>) outs(%2 : memref<4x8xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, stage(lanes = 8), doesn't fit the kernel made at {{.*}}: lanes copy for their workgroup: it comes between the loops over workgroups and over lanes
+func.func @f(%x: memref<4x6xf32>, %w: memref<6x8xf32>, %y: memref<4x8xf32>) {
+  buf.kernel grid = [4, 8] ins(%x, %w : memref<4x6xf32>, memref<6x8xf32>) outs(%y : memref<4x8xf32>) recipe = #buf.recipe<step_reduction, stage(lanes = 8)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<6x8xf32>, %2: memref<4x8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x6xf32>, memref<6x8xf32>) outs(%2 : memref<4x8xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 4 of the recipe, stage(along = [1], lanes = 8), doesn't fit the kernel made at {{.*}}: the product takes nothing that depends on one side alone, and on the terms
+func.func @f(%x: memref<4x6xf32>, %w: memref<6x8xf32>, %y: memref<4x8xf32>) {
+  buf.kernel grid = [4, 8] ins(%x, %w : memref<4x6xf32>, memref<6x8xf32>) outs(%y : memref<4x8xf32>) recipe = #buf.recipe<tile(sizes = [2, 4], to = [workgroup_y, workgroup_x]), step_reduction, stage(along = [1], lanes = 8), stage(along = [1], lanes = 8)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<6x8xf32>, %2: memref<4x8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x6xf32>, memref<6x8xf32>) outs(%2 : memref<4x8xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 3 of the recipe, stage(along = [2]), doesn't fit the kernel made at {{.*}}: it takes loops over rows and columns, or one of them, not 2 loops
+func.func @f(%x: memref<4x6xf32>, %w: memref<6x8xf32>, %y: memref<4x8xf32>) {
+  buf.kernel grid = [4, 8] ins(%x, %w : memref<4x6xf32>, memref<6x8xf32>) outs(%y : memref<4x8xf32>) recipe = #buf.recipe<tile(sizes = [2, 4], to = [sequential, task]), step_reduction, stage(along = [2])> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<6x8xf32>, %2: memref<4x8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x6xf32>, memref<6x8xf32>) outs(%2 : memref<4x8xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
     }
   }
   func.return
