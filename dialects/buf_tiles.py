@@ -43,7 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
-from tensorgrad.dialects.buf import Buffer, element_of, is_shape_only, optional, segments
+from tensorgrad.dialects.buf import Buffer, element_of, is_shape_only, optional, segments, shape_of
 from tensorgrad.dialects.recipe import Processor, RecipeAttr
 
 MAPPING = "mapping"
@@ -336,6 +336,19 @@ def sources_of(op: Operation) -> Iterator[SSAValue]:
         yield op.source
 
 
+def mapping_of(op: Operation, loops: int) -> tuple[Processor, ...]:
+    """Returns the processor of each loop of a stage; without a mapping, they run one after another."""
+    mapping = op.attributes.get(MAPPING)
+    if not isa(mapping, ArrayAttr[ProcessorAttr]):
+        return (Processor.SEQUENTIAL,) * loops
+    return tuple(attribute.data for attribute in mapping)
+
+
+def map_stage(op: Operation, mapping: Sequence[Processor]) -> None:
+    """Sets the processor of each loop of a stage."""
+    op.attributes[MAPPING] = ArrayAttr([ProcessorAttr(processor) for processor in mapping])
+
+
 def around(op: Operation) -> Iterator[Processor]:
     """Yields the processors of the loops around an op, the innermost first."""
     parent = op.parent_op()
@@ -426,11 +439,8 @@ def _verify_writes(op: Operation, outside: Sequence[Processor]) -> None:
         if not isinstance(root, BlockArgument) and not isinstance(root.owner, memref.AllocaOp):
             raise VerifyException(f"{op.name} takes {buffer.type}, which is no operand of the kernel and no local")
     mapping = op.attributes.get(MAPPING)
-    if mapping is not None and (
-        not isinstance(op, GenericOp)
-        or not isa(mapping, ArrayAttr[ProcessorAttr])
-        or len(mapping) != len(op.iterator_types)
-    ):
+    rank = len(op.iterator_types) if isinstance(op, GenericOp) else len(shape_of(targets_of(op)[0]))
+    if mapping is not None and (not isa(mapping, ArrayAttr[ProcessorAttr]) or len(mapping) != rank):
         raise VerifyException("the mapping of a stage must have one #buf.processor for each of its loops")
     for target in targets_of(op):
         local = root_of(target).owner

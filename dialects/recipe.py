@@ -86,6 +86,7 @@ class Tile(Step):
             tile have none yet. A loop of one point vanishes.
         apart: How far apart the points of a tile are along each loop; by default 1, they are neighbours. Otherwise
             the loop has at most as many tiles, which lie between each other's points.
+        peel: 1 if the last tiles, where they are smaller, have loops of their own, behind those of whole tiles.
     """
 
     name = "tile"
@@ -93,6 +94,7 @@ class Tile(Step):
     sizes: tuple[int, ...]
     to: tuple[Processor, ...] = ()
     apart: tuple[int, ...] = ()
+    peel: int = 0
 
 
 @dataclass(frozen=True)
@@ -205,15 +207,12 @@ class Stage(Step):
 
 @dataclass(frozen=True)
 class Vectorize(Step):
-    """Runs the innermost loops of stages that read or write adjacent elements as vectors.
+    """Runs the innermost loops of stages that read or write adjacent floats as vectors, as wide as those of the device.
 
-    Attributes:
-        width: The number of elements of a vector.
+    What is left over of a loop is in smaller ones.
     """
 
     name = "vectorize"
-
-    width: int
 
 
 @dataclass(frozen=True)
@@ -252,7 +251,7 @@ LISTS: Mapping[str, type[int] | type[Processor]] = {
 }
 """The settings that are lists, each with the type of its elements; all others are numbers."""
 
-FROM_ZERO = ("row", "column", "along", "inner", "padding")
+FROM_ZERO = ("row", "column", "along", "inner", "padding", "peel")
 """The settings whose numbers are at least 0, such as those of loops; all other numbers are at least 1."""
 
 

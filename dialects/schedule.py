@@ -399,6 +399,16 @@ class TilesSchedule(_Native):
             raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} needs {needed}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecipeSchedule(_Native):
+    """What the kernel's `recipe` says: its loops over tasks are the dispatch's tasks."""
+
+    archetype = "recipe"
+
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks nothing: the steps of a recipe keep all points."""
+
+
 Schedule: TypeAlias = (
     ThreadSchedule
     | GroupSchedule
@@ -407,6 +417,7 @@ Schedule: TypeAlias = (
     | LoopsSchedule
     | PackedSchedule
     | TilesSchedule
+    | RecipeSchedule
 )
 
 ARCHETYPES: dict[str, Callable[..., Schedule]] = {kind.archetype: kind for kind in get_args(Schedule)}

@@ -29,8 +29,9 @@ def kernel_key(kernel: KernelOp) -> str:
 
 
 def kernel_structure(kernel: KernelOp) -> tuple[object, ...]:
-    """Returns a kernel's body and grid, independent of its buffers: equal structures mean equal kernels."""
-    return (kernel.extents, *block_structure(kernel.body.block, {}))
+    """Returns a kernel's body, grid and recipe, independent of its buffers: equal structures mean equal kernels."""
+    recipe = () if kernel.recipe is None else (kernel.recipe,)
+    return (kernel.extents, *recipe, *block_structure(kernel.body.block, {}))
 
 
 def by_structure(function: Callable[[KernelOp], T]) -> Callable[[KernelOp], T]:

@@ -17,6 +17,7 @@ from tensorgrad.passes.analyses.machine import CpuModel, machine_of
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.llvm.loops_schedule import LoopsArchetype
 from tensorgrad.passes.codegen.llvm.packed_schedule import PackedArchetype, packed_cost
+from tensorgrad.passes.codegen.llvm.recipe_schedule import RecipeArchetype
 from tensorgrad.passes.codegen.llvm.tiles_schedule import TilesArchetype
 from tensorgrad.passes.codegen.wgsl.attention_schedule import AttentionArchetype
 from tensorgrad.passes.codegen.wgsl.contraction_schedule import ContractionArchetype, blocked_cost
@@ -27,10 +28,15 @@ from tensorgrad.runtime.target import Target
 LOOPED = (GroupArchetype(), ThreadArchetype())
 """The archetypes that run a kernel's stages unchanged. `thread` supports every kernel that `group` does."""
 
-ARCHETYPES: tuple[Archetype[Any], ...] = (AttentionArchetype(), ContractionArchetype(), *LOOPED)
+ARCHETYPES: tuple[Archetype[Any], ...] = (RecipeArchetype(), AttentionArchetype(), ContractionArchetype(), *LOOPED)
 """The archetypes of shaders, in the order in which they are tried."""
 
-NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (TilesArchetype(), PackedArchetype(), LoopsArchetype())
+NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (
+    RecipeArchetype(),
+    TilesArchetype(),
+    PackedArchetype(),
+    LoopsArchetype(),
+)
 """The archetypes of native code, in the order in which they are tried."""
 
 BY_SCHEDULE: dict[type[Schedule], Archetype[Any]] = {

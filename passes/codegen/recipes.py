@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from functools import singledispatch
 
-from xdsl.dialects.builtin import f32
-
-from tensorgrad.dialects.buf import KernelOp, element_of
+from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.recipe import (
     Collapse,
     Interchange,
@@ -121,10 +119,9 @@ def _(schedule: PackedSchedule, kernel: KernelOp) -> Recipe | None:
     in_order = (Processor.SEQUENTIAL,) * len(sides)
     if not schedule.direct_rows and 0 in sides:
         steps += [Tile((schedule.rows, tile[1])[-len(sides) :], in_order), Stage((0,))]
-    steps.append(Tile((schedule.rows, schedule.columns)[-len(sides) :], in_order))
-    is_whole = rows % schedule.rows == columns % schedule.columns == 0 and len(schedule.column) == 1
-    vectors = [Vectorize(schedule.lanes)] if is_whole and element_of(stage.outputs[0]) == f32 else []
-    return (*steps, UnrollJam(), *vectors)
+    steps.append(Tile((schedule.rows, schedule.columns)[-len(sides) :], in_order, peel=1))
+    has_vectors = columns > 1 and len(schedule.column) == 1
+    return (*steps, UnrollJam(), *([Vectorize()] if has_vectors else []))
 
 
 def _own_steps(kernel: KernelOp, terms: int, lanes: int = 1) -> Recipe:

@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.buf_tiles import TiledOp
-from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.recipe import (
-    Collapse,
-    Interchange,
-    Map,
-    RecipeAttr,
-    Sides,
-    SplitLoops,
-    SplitReduction,
-    Stage,
-    Step,
-    StepReduction,
-    Synchronize,
-    Tile,
-    UnrollJam,
-    Vectorize,
-)
+from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.recipes import recipe_of
-from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
-from tensorgrad.passes.codegen.transforms.grid import collapse, map_loops, sides, tile
-from tensorgrad.passes.codegen.transforms.interchange import interchange
 from tensorgrad.passes.codegen.transforms.opening import opened
-from tensorgrad.passes.codegen.transforms.own_loops import split_loops, split_reduction
-from tensorgrad.passes.codegen.transforms.stage import stage
-from tensorgrad.passes.codegen.transforms.step_reduction import step_reduction
-from tensorgrad.passes.codegen.transforms.synchronize import synchronize
-from tensorgrad.passes.codegen.transforms.tidy import tidy
-from tensorgrad.passes.codegen.transforms.unroll_jam import unroll_jam
-from tensorgrad.passes.codegen.transforms.vectorize import vectorize
+from tensorgrad.passes.codegen.transforms.steps import apply_steps
 from tensorgrad.passes.levels import TILES_AND_ABOVE, LevelPass
-
-TRANSFORMATIONS: dict[type[Step], Callable[[TiledOp, Any], None]] = {
-    Collapse: collapse,
-    Sides: sides,
-    Tile: tile,
-    Map: map_loops,
-    UnrollJam: unroll_jam,
-    SplitLoops: split_loops,
-    SplitReduction: split_reduction,
-    StepReduction: step_reduction,
-    Interchange: interchange,
-    Stage: stage,
-    Vectorize: vectorize,
-    Synchronize: synchronize,
-}
-"""The transformation of each step."""
 
 
 @dataclass(frozen=True)
@@ -85,31 +41,9 @@ class TilePass(LevelPass):
             if isinstance(kernel, KernelOp):
                 recipe = _recipe(kernel)
                 if recipe is not None:
-                    self._apply(opened(kernel, recipe))
+                    apply_steps(opened(kernel, recipe), self.steps)
             elif isinstance(kernel, TiledOp):
-                self._apply(kernel)
-
-    def _apply(self, kernel: TiledOp) -> None:
-        """Applies steps of a kernel's recipe.
-
-        Raises:
-            DiagnosticException: One doesn't fit.
-        """
-        recipe = () if kernel.recipe is None else kernel.recipe.data
-        count = len(recipe) if self.steps is None else min(self.steps, len(recipe))
-        tidy(kernel)
-        for number, step in enumerate(recipe[:count], 1):
-            try:
-                TRANSFORMATIONS[type(step)](kernel, step)
-            except DoesNotFit as error:
-                raise DiagnosticException(
-                    f"step {number} of the recipe, {step}, doesn't fit the kernel made at {line_of(kernel.location)}: "
-                    f"{error}"
-                ) from error
-            tidy(kernel)
-        kernel.properties.pop("recipe", None)
-        if recipe[count:]:
-            kernel.properties["recipe"] = RecipeAttr(recipe[count:])
+                apply_steps(kernel, self.steps)
 
 
 def _recipe(kernel: KernelOp) -> RecipeAttr | None:

@@ -94,12 +94,19 @@ def apply(pass_: ModulePass, module: ModuleOp, check: bool = True) -> None:
         certify_plan(before, module)
 
 
-def lower(module: ModuleOp, target: Target, each: bool = True) -> None:
-    """Applies the passes down to kernels of a target; checks the module after `each` pass, or else after each level."""
+def lower(
+    module: ModuleOp, target: Target, each: bool = True, change: Callable[[ModuleOp], None] | None = None
+) -> None:
+    """Applies the passes down to kernels of a target; checks the module after `each` pass, or else after each level.
+
+    `change` may edit the scheduled kernels.
+    """
     passes = inference_passes(target)
     ends = {start_of(Phase.BUFFERS, passes), start_of(Phase.DEVICE, passes), len(passes)}
     for number, pass_ in enumerate(passes, 1):
         apply(pass_, module, each or number in ends)
+        if change is not None and pass_.name == "schedule":
+            change(module)
 
 
 def with_gradient(module: ModuleOp, wrt: Sequence[int]) -> ModuleOp:
@@ -120,13 +127,18 @@ def scalar_function(module: ModuleOp) -> Callable[..., float]:
     return lambda *inputs: float(executor.call(inputs)[0])
 
 
-def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray], each: bool = True) -> list[NumpyArray]:
+def as_native_code(
+    module: ModuleOp,
+    inputs: Sequence[NumpyArray],
+    each: bool = True,
+    change: Callable[[ModuleOp], None] | None = None,
+) -> list[NumpyArray]:
     """Runs a `tg` module as native code twice, checks that the bits are equal, and returns the results in order.
 
-    The module is checked after `each` pass, or else after each level.
+    The module is checked after `each` pass, or else after each level; `change` may edit the scheduled kernels.
     """
     device, names = CpuDevice(), Names(module)
-    lower(module, device.target, each)
+    lower(module, device.target, each, change)
     executable = CpuExecutable(build_program(module, device.target), device)
     arguments = dict(zip(names.arguments, inputs, strict=True))
     first, second = (

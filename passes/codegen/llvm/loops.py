@@ -117,6 +117,11 @@ def parallel(
     _mark(code, PARALLEL, *([MASKED] if is_short else []))
 
 
+def mark_parallel(code: Code) -> None:
+    """Marks the last loop that was written: its iterations are independent."""
+    _mark(code, PARALLEL)
+
+
 def _nest_of_reduction(
     code: Code,
     extents: Sequence[int],

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule, TilesSchedule
+from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule, RecipeSchedule, TilesSchedule
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_TERMS_IN_LANES, block_sums
 from tensorgrad.passes.codegen.common.control import Moves
 from tensorgrad.passes.codegen.common.frame import Frame
@@ -23,6 +23,7 @@ from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenO
 from tensorgrad.passes.codegen.llvm.interchange import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed import write_packed
+from tensorgrad.passes.codegen.llvm.recipe import write_recipe
 from tensorgrad.passes.codegen.llvm.tiles import write_tiles
 from tensorgrad.passes.codegen.llvm.unswitch import unswitch_loops
 from tensorgrad.passes.levels import PLANNED, LevelPass
@@ -86,6 +87,8 @@ class _Lowering(FunctionLowering):
                 write_packed(team.kernel, team.schedule, code, first, last)
             case TilesSchedule():
                 write_tiles(team.kernel, team.schedule, code, first, last)
+            case RecipeSchedule():
+                write_recipe(team.kernel, code, first, last, self.target.vector_bytes)
             case schedule:
                 raise DiagnosticException(
                     f"the kernel made at {line_of(team.kernel.location)} is scheduled for shaders "
@@ -95,8 +98,9 @@ class _Lowering(FunctionLowering):
         unwritten = {buffer for buffer, kind in buffers if kind == "read"}
         hoist_invariants(block, unwritten)
         unswitch_loops(block, unwritten)
-        interchange_folds(block)
-        block_sums(block, MOST_TERMS_IN_LANES)
+        if not isinstance(team.schedule, RecipeSchedule):  # a recipe says the order of loops, and of sums
+            interchange_folds(block)
+            block_sums(block, MOST_TERMS_IN_LANES)
         simplify_block(block)
         return cpu.KernelOp(self.written.name(team.schedule.archetype), access, block)
 

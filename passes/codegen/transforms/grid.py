@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,16 @@ from tensorgrad.dialects.recipe import Collapse, Map, Processor, Sides, Tile
 from tensorgrad.passes.analyses.axes import grid_of_sides
 from tensorgrad.passes.codegen.transforms.building import TileBuilder
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
-from tensorgrad.passes.codegen.transforms.indices import Index, bounds_of, combined, constant, index_of, places_of
+from tensorgrad.passes.codegen.transforms.indices import (
+    UNKNOWN,
+    Index,
+    bounds_of,
+    combined,
+    constant,
+    index_of,
+    most_of,
+    places_of,
+)
 
 
 def free_nests(kernel: TiledOp) -> list[ForallOp]:
@@ -56,8 +66,8 @@ def most_points(loops: ForallOp) -> list[int]:
     Raises:
         DoesNotFit: The extent of one of them doesn't say.
     """
-    sizes = [most for loop in range(len(loops.indices)) if (most := loops.most(loop)) is not None]
-    if len(sizes) < len(loops.indices):
+    sizes = [most_of(extent) for extent in loops.extents]
+    if max(sizes, default=0) >= UNKNOWN:
         raise DoesNotFit("a loop has no most number of iterations, for which there is memory")
     return sizes
 
@@ -81,7 +91,7 @@ def collapse(kernel: TiledOp, step: Collapse) -> None:
     builder = TileBuilder.before(loops)
     new = builder.forall([math.prod(extents)])
     point = index_of(new.indices[0])
-    _take_over(builder.into(new.body.block), loops, places_of(point, extents))
+    _take_over(builder.into(new.body.block), places_of(point, extents), loops)
 
 
 def sides(kernel: TiledOp, step: Sides) -> None:
@@ -94,7 +104,7 @@ def sides(kernel: TiledOp, step: Sides) -> None:
     builder = TileBuilder.before(loops)
     new = builder.forall(extents)
     points = [index_of(index) for index in new.indices]
-    _take_over(builder.into(new.body.block), loops, [combined(expression, points) for expression in expressions])
+    _take_over(builder.into(new.body.block), [combined(expression, points) for expression in expressions], loops)
 
 
 def tile(kernel: TiledOp, step: Tile) -> None:
@@ -111,7 +121,20 @@ def _tile(loops: ForallOp, step: Tile) -> None:
     if step.to:
         _check_processors(loops, step.to)
     divisions = [_Division.of(loops, *numbers) for numbers in enumerate(zip(step.sizes, apart, strict=True))]
+    if not step.peel:
+        _take_over(*_tiled(TileBuilder.before(loops), step, divisions), loops)
+        return
     builder = TileBuilder.before(loops)
+    for parts in itertools.product(*(division.peeled(builder) for division in divisions)):
+        copy = loops.clone()
+        TileBuilder.before(loops).insert(copy)
+        _take_over(*_tiled(TileBuilder.before(copy), step, parts), copy)
+    loops.detach()
+    loops.erase()
+
+
+def _tiled(builder: TileBuilder, step: Tile, divisions: Sequence[_Division]) -> tuple[TileBuilder, list[Index]]:
+    """Inserts loops over tiles and their points; returns where their body is, and the indices there."""
     outer = builder.forall([builder.least(division.tiles()) for division in divisions], step.to)
     inside = builder.into(outer.body.block)
     starts = [division.start(index_of(index)) for division, index in zip(divisions, outer.indices, strict=True)]
@@ -119,9 +142,9 @@ def _tile(loops: ForallOp, step: Tile) -> None:
     if rest:
         inner = inside.forall([inside.least(divisions[loop].points(starts[loop])) for loop in rest])
         for loop, index in zip(rest, inner.indices, strict=True):
-            starts[loop] = starts[loop].plus(index_of(index), apart[loop])
+            starts[loop] = starts[loop].plus(index_of(index), divisions[loop].apart)
         inside = inside.into(inner.body.block)
-    _take_over(inside, loops, starts)
+    return inside, starts
 
 
 def map_loops(kernel: TiledOp, step: Map) -> None:
@@ -130,7 +153,7 @@ def map_loops(kernel: TiledOp, step: Map) -> None:
         _check_processors(loops, step.to)
         builder = TileBuilder.before(loops)
         new = builder.forall(loops.extents, step.to)
-        _take_over(builder.into(new.body.block), loops, [index_of(index) for index in new.indices])
+        _take_over(builder.into(new.body.block), [index_of(index) for index in new.indices], loops)
 
 
 def _check_processors(loops: ForallOp, to: Sequence[Processor]) -> None:
@@ -194,6 +217,37 @@ class _Division:
         upwards = (AffineDimExpr(0) + (self.apart - 1)) // self.apart
         return [constant(self.size), *(combined(upwards, [bound.plus(start, -1)]) for bound in partial)]
 
+    def peeled(self, builder: TileBuilder) -> list[_Division]:
+        """Returns the division into whole tiles, and into the last one, if that may be smaller."""
+        if self.apart > 1 or all(_is_multiple(bound, self.size) for bound in self.bounds):
+            return [self]
+        total = index_of(builder.least(self.bounds))
+        parts = [_Whole([total], self.size, 1), _Last([total], self.size, 1)]
+        return [part for part in parts if all(bound.constant != 0 for bound in part.tiles())]
+
+
+class _Whole(_Division):
+    """The whole tiles of a loop."""
+
+    def tiles(self) -> list[Index]:
+        return [combined(AffineDimExpr(0) // self.size, self.bounds)]
+
+    def points(self, start: Index) -> list[Index]:
+        return [constant(self.size)]
+
+
+class _Last(_Division):
+    """The last tile of a loop, if it is smaller."""
+
+    def tiles(self) -> list[Index]:
+        return [constant(1), *self.points(constant(0))]
+
+    def start(self, tile: Index) -> Index:
+        return combined(AffineDimExpr(0) // self.size * self.size, self.bounds)
+
+    def points(self, start: Index) -> list[Index]:
+        return [combined(AffineDimExpr(0) % self.size, self.bounds)]
+
 
 def _is_multiple(bound: Index, size: int) -> bool:
     """Returns whether a loop consists of whole tiles."""
@@ -201,7 +255,7 @@ def _is_multiple(bound: Index, size: int) -> bool:
     return all(number % size == 0 for number in (linear.constant, *linear.terms.values()))
 
 
-def _take_over(builder: TileBuilder, loops: ForallOp, indices: Sequence[Index]) -> None:
+def _take_over(builder: TileBuilder, indices: Sequence[Index], loops: ForallOp) -> None:
     """Moves the body of loops to where a builder inserts, given what their indices are there, and erases them."""
     for old, index in zip(loops.indices, indices, strict=True):
         old.replace_all_uses_with(builder.value(index))

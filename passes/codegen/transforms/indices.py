@@ -62,11 +62,12 @@ def extent_of(loop: SSAValue) -> int:
     if isinstance(loop, BlockArgument):
         op = loop.block.parent_op()
         if isinstance(op, ForallOp):
-            most, extent = op.most(loop.index), op.extents[loop.index]
-            return index_of(extent).bounds()[1] if most is None else most
+            return most_of(op.extents[loop.index])
         if isinstance(op, scf.ForOp):
             stop = index_of(op.ub).constant
             return UNKNOWN if stop is None else stop
+    if isinstance(loop.owner, affine_ops.MinOp):
+        return most_of(loop) + 1
     if isinstance(loop.owner, IndexOp):
         stage = loop.owner.parent_op()
         while stage is not None and not isinstance(stage, GenericOp):
@@ -116,6 +117,11 @@ def bounds_of(extent: SSAValue | int) -> list[Index]:
         parts = [index_of(operand) for operand in extent.owner.operands]
         return [combined(result, parts) for result in extent.owner.map.data.results]
     return [index_of(extent)]
+
+
+def most_of(extent: SSAValue | int) -> int:
+    """Returns the most that the extent of a loop can be."""
+    return min(bound.bounds()[1] for bound in bounds_of(extent))
 
 
 def map_over(loops: Sequence[SSAValue], indices: Sequence[Index]) -> AffineMap:

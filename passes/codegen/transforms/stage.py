@@ -19,7 +19,15 @@ from tensorgrad.passes.analyses.axes import loops_of_values, needed_for, values_
 from tensorgrad.passes.codegen.transforms.building import Part, TileBuilder
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
 from tensorgrad.passes.codegen.transforms.grid import free_nests, most_points
-from tensorgrad.passes.codegen.transforms.indices import Index, bounds_of, combined, constant, index_of, places_of
+from tensorgrad.passes.codegen.transforms.indices import (
+    Index,
+    bounds_of,
+    combined,
+    constant,
+    index_of,
+    most_of,
+    places_of,
+)
 from tensorgrad.passes.codegen.transforms.tidy import INDICES
 
 
@@ -41,7 +49,7 @@ class _Staging:
     def __init__(self, loops: ForallOp, loop: scf.ForOp, product: GenericOp, step: Stage):
         self.loops, self.loop, self.product, self.step = loops, loop, product, step
         self.sizes, self.terms = most_points(loops), bounds_of(loop.ub)
-        self.most_terms = min(bound.bounds()[1] for bound in self.terms)
+        self.most_terms = most_of(loop.ub)
         outside = [*around(loops)]
         if step.lanes > 1 and (Processor.LANE in outside or not any(p.is_workgroup for p in outside)):
             raise DoesNotFit(

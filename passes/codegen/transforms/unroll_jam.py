@@ -9,7 +9,7 @@ from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import element_of, is_shape_only, shape_of
-from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp
+from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp, map_stage
 from tensorgrad.dialects.recipe import Processor, UnrollJam
 from tensorgrad.passes.codegen.transforms.building import TileBuilder
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
@@ -63,24 +63,50 @@ def _jam(builder: TileBuilder, loops: ForallOp, blocks: Sequence[Block], values:
 def _give_own_loops(
     builder: TileBuilder, loops: ForallOp, ops: Sequence[Operation], values: Mapping[SSAValue, SSAValue]
 ) -> None:
-    """Writes an op of a point, the last of some, for all points."""
-    new = builder.forall(loops.extents, [Processor.UNROLL] * len(loops.indices))
-    inside, values = builder.into(new.body.block), {**values, **dict(zip(loops.indices, new.indices, strict=True))}
-    for needed in ops:
-        inside.move(needed.clone(values))
-    if _widened(builder, new) is not None:
-        new.detach()
-        new.erase()
+    """Writes an op of a point, the last of some, for all points: with as many of the loops as its own as it takes."""
+    for count in range(len(loops.indices)):
+        if _written(builder, loops, ops, values, count):
+            return
+    _written(builder, loops, ops, values, len(loops.indices))
 
 
-def _widened(builder: TileBuilder, loops: ForallOp) -> Operation | None:
+def _written(
+    builder: TileBuilder, loops: ForallOp, ops: Sequence[Operation], values: Mapping[SSAValue, SSAValue], count: int
+) -> bool:
+    """Writes an op in the first `count` of the loops, with the others as its own; returns whether that is possible."""
+    unroll = [Processor.UNROLL] * len(loops.indices)
+    around = builder.forall(loops.extents[:count], unroll[:count]) if count else None
+    inside = builder if around is None else builder.into(around.body.block)
+    indices = () if around is None else around.indices
+    inner = inside.forall(loops.extents[count:], unroll[count:]) if count < len(unroll) else None
+    point = inside if inner is None else inside.into(inner.body.block)
+    own = () if inner is None else inner.indices
+    values = {**values, **dict(zip(loops.indices, (*indices, *own), strict=True))}
+    for op in ops:
+        point.move(op.clone(values))
+    if inner is None:
+        return True
+    is_widened = _widened(inside, inner)
+    unneeded = inner if is_widened or around is None else around
+    unneeded.detach()
+    unneeded.erase()
+    return is_widened
+
+
+def _widened(builder: TileBuilder, loops: ForallOp) -> bool:
     """Writes the last op of some loops with them as loops of its own, if it can."""
     op, sizes = loops.body.block.last_op, [extent for extent in loops.extents if isinstance(extent, int)]
     if len(sizes) < len(loops.extents):
-        return None
+        return False
+    new: Operation | None = None
     if isinstance(op, FillOp | memref.CopyOp):
-        return builder.widened_move(op, loops.indices, sizes)
-    return builder.widened(op, loops.indices, sizes) if isinstance(op, GenericOp) else None
+        new = builder.widened_move(op, loops.indices, sizes)
+    elif isinstance(op, GenericOp):
+        new = builder.widened(op, loops.indices, sizes)
+    if new is not None:
+        rank = len(sizes) + (len(op.iterator_types) if isinstance(op, GenericOp) else 0)
+        map_stage(new, [*loops.mapping, *[Processor.SEQUENTIAL] * (rank - len(sizes))])
+    return new is not None
 
 
 def _needed(blocks: Sequence[Block], op: Operation) -> list[Operation]:

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, f32
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import f32, f64
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
+from xdsl.ir import Operation
 from xdsl.ir.affine import AffineDimExpr
 
-from tensorgrad.dialects.buf import element_of, is_shape_only, loop_extents, maps_of
-from tensorgrad.dialects.buf_tiles import MAPPING, ProcessorAttr, TiledOp
+from tensorgrad.dialects.buf import element_of, is_shape_only, loop_extents, maps_of, shape_of
+from tensorgrad.dialects.buf_tiles import TiledOp, map_stage, mapping_of, targets_of
 from tensorgrad.dialects.recipe import Processor, Vectorize
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
 
+VECTORS = (f32, f64)
+"""The types of elements that vectors have."""
+
 
 def vectorize(kernel: TiledOp, step: Vectorize) -> None:
-    """Runs the innermost loop of stages as vectors, where it has whole ones and an operand's elements are adjacent."""
-    stages = [op for op in kernel.walk() if isinstance(op, GenericOp) and _is_vectorizable(op, step.width)]
-    if not stages:
-        raise DoesNotFit(f"no stage reads or writes {step.width} adjacent elements of f32 in its innermost loop")
-    for stage in stages:
-        outer = [ProcessorAttr(Processor.SEQUENTIAL)] * (len(stage.iterator_types) - 1)
-        stage.attributes[MAPPING] = ArrayAttr([*outer, ProcessorAttr(Processor.VECTOR)])
+    """Runs the innermost loop of stages as vectors, where all elements along it are adjacent."""
+    stages = {op: extents for op in kernel.walk() if (extents := _vectorizable(op)) and extents[-1] > 1}
+    if not any(isinstance(stage, GenericOp) for stage in stages):
+        raise DoesNotFit("no stage reads or writes adjacent floats in its innermost loop")
+    for stage, extents in stages.items():
+        map_stage(stage, [*mapping_of(stage, len(extents))[:-1], Processor.VECTOR])
 
 
-def _is_vectorizable(stage: GenericOp, width: int) -> bool:
-    extents = loop_extents(stage)
-    if not extents or not extents[-1] or extents[-1] % width:
-        return False
-    last = AffineDimExpr(len(extents) - 1)
-    return any(
-        m.results and m.results[-1] == last and element_of(buffer) == f32 and not is_shape_only(buffer)
-        for buffer, m in zip(stage.operands, maps_of(stage), strict=True)
-    )
+def _vectorizable(op: Operation) -> tuple[int, ...]:
+    """Returns the extents of a stage's loops, if the innermost one can be vectors."""
+    if isinstance(op, FillOp | memref.CopyOp):
+        (target,) = targets_of(op)
+        extents = shape_of(target)
+        return extents if element_of(target) in VECTORS else ()
+    if not isinstance(op, GenericOp):
+        return ()
+    extents = loop_extents(op)
+    last, moving = AffineDimExpr(len(extents) - 1), False
+    for buffer, m in zip(op.operands, maps_of(op), strict=True):
+        if is_shape_only(buffer) or last.position not in m.used_dims():
+            continue
+        if (
+            element_of(buffer) != f32
+            or m.results[-1] != last
+            or any(last.position in r.used_dims() for r in m.results[:-1])
+        ):
+            return ()
+        moving = True
+    return extents if moving else ()

@@ -10,7 +10,7 @@
 
 // -----
 
-// CHECK: the step tile has no setting lanes; its settings are sizes, to, apart
+// CHECK: the step tile has no setting lanes; its settings are sizes, to, apart, peel
 "test.op"() {recipe = #buf.recipe<tile(lanes = 2)>} : () -> ()
 
 // -----
@@ -20,8 +20,8 @@
 
 // -----
 
-// CHECK: the step vectorize needs width
-"test.op"() {recipe = #buf.recipe<vectorize>} : () -> ()
+// CHECK: the step interchange needs terms
+"test.op"() {recipe = #buf.recipe<interchange>} : () -> ()
 
 // -----
 

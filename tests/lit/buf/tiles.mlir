@@ -3,7 +3,7 @@
 
 // Every kind of loop, memory and stage that a kernel of tiles may hold, and the steps of a recipe.
 func.func @f(%x: memref<8x16xf32>, %y: memref<8xf32>) {
-  buf.tiled ins(%x : memref<8x16xf32>) outs(%y : memref<8xf32>) recipe = #buf.recipe<collapse, tile(sizes = [64, 2], to = [workgroup_x, workgroup_y]), map(to = [lane]), unroll_jam, split_loops(lanes = 8), split_reduction(lanes = 8, terms = 8, sums = 4), vectorize(width = 4), synchronize> {
+  buf.tiled ins(%x : memref<8x16xf32>) outs(%y : memref<8xf32>) recipe = #buf.recipe<collapse, tile(sizes = [64, 2], to = [workgroup_x, workgroup_y]), map(to = [lane]), unroll_jam, split_loops(lanes = 8), split_reduction(lanes = 8, terms = 8, sums = 4), vectorize, synchronize> {
   ^bb0(%0: memref<8x16xf32>, %1: memref<8xf32>):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -37,7 +37,7 @@ func.func @f(%x: memref<8x16xf32>, %y: memref<8xf32>) {
   }
   func.return
 }
-// CHECK: recipe = #buf.recipe<collapse, tile(sizes = [64, 2], to = [workgroup_x, workgroup_y]), map(to = [lane]), unroll_jam, split_loops(lanes = 8), split_reduction(lanes = 8, terms = 8, sums = 4), vectorize(width = 4), synchronize> {
+// CHECK: recipe = #buf.recipe<collapse, tile(sizes = [64, 2], to = [workgroup_x, workgroup_y]), map(to = [lane]), unroll_jam, split_loops(lanes = 8), split_reduction(lanes = 8, terms = 8, sums = 4), vectorize, synchronize> {
 // CHECK: buf.forall (%g) in (8) mapping (workgroup_x) {
 // CHECK: attrs =  {mapping = [#buf.processor<unroll>]} {
 // CHECK: buf.forall (%l{{.*}}) in (%n) mapping (lane) attributes {note} {

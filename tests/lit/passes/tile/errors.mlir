@@ -214,9 +214,9 @@ func.func @f(%x: memref<4x6xf32>, %y: memref<4xf32>, %z: memref<4x6xf32>) {
 
 // -----
 
-// CHECK: step 1 of the recipe, vectorize(width = 4), doesn't fit the kernel made at {{.*}}: no stage reads or writes 4 adjacent elements of f32 in its innermost loop
+// CHECK: step 1 of the recipe, vectorize, doesn't fit the kernel made at {{.*}}: no stage reads or writes adjacent floats in its innermost loop
 func.func @f(%x: memref<4x6xf32>, %y: memref<4xf32>) {
-  buf.kernel grid = [4] ins(%x : memref<4x6xf32>) outs(%y : memref<4xf32>) recipe = #buf.recipe<vectorize(width = 4)> {
+  buf.kernel grid = [4] ins(%x : memref<4x6xf32>) outs(%y : memref<4xf32>) recipe = #buf.recipe<vectorize> {
   ^bb0(%0: memref<4x6xf32>, %1: memref<4xf32>):
     linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4xf32>) {
     ^bb1(%a: f32, %b: f32):

@@ -47,7 +47,7 @@ func.func @layer(%x: tensor<128x64xf32>, %w: tensor<64x96xf32>) -> tensor<128x96
 // SOFTWARE: buf.forall (%{{.*}}, %{{.*}}) in (1, 8) mapping (lane, lane) {
 // SOFTWARE-NEXT: %[[SUMS:.*]] = memref.alloca() : memref<16x6xf32, #buf.space<register>>
 // SOFTWARE-NEXT: %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
-// SOFTWARE-NEXT: linalg.fill ins(%[[ZERO]] : f32) outs(%[[SUMS]] : memref<16x6xf32, #buf.space<register>>)
+// SOFTWARE-NEXT: linalg.fill {mapping = [#buf.processor<unroll>, #buf.processor<unroll>]} ins(%[[ZERO]] : f32) outs(%[[SUMS]] : memref<16x6xf32, #buf.space<register>>)
 // SOFTWARE: scf.for %[[K:.*]] =
 // SOFTWARE: linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, (d1 * 8))>, affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%{{.*}}, %{{.*}} : memref<4x41xf32, strided<[96, 1], offset: ?>>, memref<16x4xf32, strided<[64, 1], offset: ?>>) outs(%[[SUMS]]
 // SOFTWARE: math.tanh
@@ -65,5 +65,5 @@ func.func @layer(%x: tensor<128x64xf32>, %w: tensor<64x96xf32>) -> tensor<128x96
 // NATIVE: memref.subview %0[%[[K]], %{{.*}}] [1, 16] [1, 1] : memref<64x96xf32> to memref<16xf32, strided<[1], offset: ?>>
 // NATIVE-NEXT: memref.subview %[[ROWS]][%[[K]], 0] [1, 4] [1, 1]
 // NATIVE-NEXT: linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
-// NATIVE-SAME: outs(%[[SUMS]] : memref<4x16xf32, #buf.space<register>>) attrs = {mapping = [#buf.processor<sequential>, #buf.processor<vector>]} {
+// NATIVE-SAME: outs(%[[SUMS]] : memref<4x16xf32, #buf.space<register>>) attrs = {mapping = [#buf.processor<unroll>, #buf.processor<vector>]} {
 // NATIVE: math.exp

@@ -23,7 +23,7 @@ func.func @wide(%x: memref<100x8xf32> {tg.name = "x", tg.role = "input"}, %y: me
 // CHECK: buf.forall (%[[L:.*]]) in (%{{.*}}) mapping (lane) {
 // CHECK-NEXT: %[[R:.*]] = memref.alloca() : memref<4xf32, #buf.space<register>>
 // CHECK: %[[X:.*]] = memref.subview %0[%{{.*}}, %{{.*}}] [1, 4] [1, 1] : memref<100x8xf32> to memref<4xf32, strided<[1], offset: ?>>
-// CHECK-NEXT: linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%[[X]] : memref<4xf32, strided<[1], offset: ?>>) outs(%[[R]] : memref<4xf32, #buf.space<register>>) {
+// CHECK-NEXT: linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%[[X]] : memref<4xf32, strided<[1], offset: ?>>) outs(%[[R]] : memref<4xf32, #buf.space<register>>) attrs = {mapping = [#buf.processor<unroll>]} {
 
 // What doesn't move evenly, here an index that the body uses, remains a loop around its stage.
 func.func @uneven(%y: memref<16xi32> {tg.name = "y", tg.role = "output"}) {
@@ -46,7 +46,7 @@ func.func @uneven(%y: memref<16xi32> {tg.name = "y", tg.role = "output"}) {
 
 // Vectors, where the innermost loop of a stage has whole ones.
 func.func @vectors(%x: memref<8x6xf32> {tg.name = "x", tg.role = "input"}, %y: memref<8x6xf32> {tg.name = "y", tg.role = "output"}) {
-  buf.kernel grid = [8] ins(%x : memref<8x6xf32>) outs(%y : memref<8x6xf32>) recipe = #buf.recipe<map(to = [task]), split_loops(terms = 2), vectorize(width = 2)> {
+  buf.kernel grid = [8] ins(%x : memref<8x6xf32>) outs(%y : memref<8x6xf32>) recipe = #buf.recipe<map(to = [task]), split_loops(terms = 2), vectorize> {
   ^bb0(%0: memref<8x6xf32>, %1: memref<8x6xf32>):
     linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<8x6xf32>) outs(%1 : memref<8x6xf32>) {
     ^bb1(%a: f32, %b: f32):
