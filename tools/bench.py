@@ -44,8 +44,8 @@ class Bench:
     """Times the dispatches of a program on a device.
 
     Attributes:
-        path: A saved program, a `.mlir` file with one function at the level `tg`, or `-` for such text on standard
-            input.
+        path: A saved program, a `.mlir` file with one function at the level `tg` or `buf`, or `-` for such text on
+            standard input.
         device: One of `DEVICES`.
         steps: The number of steps to measure.
         tune: The time limit in seconds for measuring schedules first; 0 for none.
@@ -82,9 +82,19 @@ class Bench:
             executable = load_program(device, program.program)
             self._print(console, executable, self._profile(executable, arrays, program.state, program.host))
             return
-        from tensorgrad.tools.parsing import parsed_tensors
+        from tensorgrad.passes.levels import Level, level_of
+        from tensorgrad.tools.parsing import parsed_file
 
-        module = parsed_tensors(self.path)
+        module = parsed_file(self.path)
+        level = level_of(module)
+        if level not in (None, Level.TG, Level.BUF):
+            raise ProgramError(f"{self.path}: is at level {level.value}; functions at level tg or buf are compiled")
+        if level is Level.BUF:
+            if self.tune:
+                raise ProgramError(f"{self.path}: kernels may have their schedules already; --tune is for the level tg")
+            executable = _of_kernels(module, device)
+            self._print(console, executable, self._profile(executable, arrays, {}))
+            return
         executable = _compiled(module, device, 0.0)
         measured = self._profile(executable, arrays, {})
         if not self.tune:
@@ -183,6 +193,30 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
     if host is not None:
         settings |= {**host.settings, "step": host.step_count + 1.0}
     return {name: settings.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}
+
+
+def _of_kernels(module: ModuleOp, device: ProgramDevice) -> ProgramExecutable[Any, Any]:
+    """Returns a module of kernels on a device, which keep the schedules and recipes that they have.
+
+    Raises:
+        ProgramError: A pass rejects them.
+    """
+    from xdsl.context import Context
+    from xdsl.utils.exceptions import DiagnosticException
+
+    from tensorgrad.passes.buffers.schedule import SchedulePass
+    from tensorgrad.passes.codegen.build_program import build_program
+    from tensorgrad.passes.pipelines import scheduled_passes
+
+    try:
+        for step in (SchedulePass(target=device.target), *scheduled_passes(device.target)):
+            step.apply(Context(), module)
+        program = build_program(module, device.target)
+    except DiagnosticException as error:
+        raise ProgramError(str(error)) from error
+    executable = load_program(device, program)
+    assert isinstance(executable, ProgramExecutable)
+    return executable
 
 
 def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:

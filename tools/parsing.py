@@ -182,11 +182,11 @@ def parse_module(text: str, name: str, dialects: Iterable[Dialect] = (), unregis
     return LocatingParser(context, text, name).parse_module()
 
 
-def parsed_tensors(path: str) -> ModuleOp:
+def parsed_file(path: str) -> ModuleOp:
     """Returns the module in a file, or on standard input if the path is `-`.
 
     Raises:
-        ProgramError: It is not IR at the level `tg`.
+        ProgramError: It is not valid IR.
         OSError: It can't be read.
     """
     text = sys.stdin.read() if path == "-" else read_text(path, ProgramError)
@@ -200,6 +200,17 @@ def parsed_tensors(path: str) -> ModuleOp:
     except (ParseError, VerifyException, DiagnosticException, *MALFORMED) as error:
         message = str(error)
         raise ProgramError(message if message.startswith(f"{name}:") else f"{name}: {message}") from error
+    return module
+
+
+def parsed_tensors(path: str) -> ModuleOp:
+    """Returns the module in a file, or on standard input if the path is `-`.
+
+    Raises:
+        ProgramError: It is not IR at the level `tg`.
+        OSError: It can't be read.
+    """
+    module = parsed_file(path)
     below = next((op.name for op in module.walk() if op.name.startswith(("buf.", "wgsl."))), None)
     if below is not None:
         raise ProgramError(f"{path}: has {below}; only functions at level tg are compiled")

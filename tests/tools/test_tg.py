@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -162,9 +163,31 @@ def test_bad_files(
 def test_another_level(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "loss.mlir").write_text(LOSS)
     below = str(tmp_path / "below.mlir")
-    assert tg_opt.main([str(tmp_path / "loss.mlir"), "-p", "lower-tg-to-buf", "-o", below]) == 0
+    assert tg_opt.main([str(tmp_path / "loss.mlir"), "-p", "inference-pipeline", "-o", below]) == 0
     assert main(["bench", below]) == 1
-    assert "has buf.kernel; only functions at level tg are compiled" in capsys.readouterr().err
+    assert "is at level wgsl; functions at level tg or buf are compiled" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["cpu", "software"])
+def test_kernels(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kernels are compiled as they are, with the recipes that some have; there is nothing to tune."""
+    (tmp_path / "loss.mlir").write_text(LOSS)
+    kernels, passes = str(tmp_path / "kernels.mlir"), ["lower-tg-to-buf,fuse", "lower-tg-to-buf,fuse,schedule"]
+    for listed in passes if kind == "software" else passes[:1]:
+        assert tg_opt.main([str(tmp_path / "loss.mlir"), "-p", listed, "-o", kernels]) == 0
+        assert main(["bench", kernels, "--device", kind, "--steps", "1"]) == 0
+        assert "all dispatches" in capsys.readouterr().out
+    assert main(["bench", kernels, "--device", kind, "--tune", "1"]) == 1
+    assert "--tune is for the level tg" in capsys.readouterr().err
+    assert tg_opt.main([str(tmp_path / "loss.mlir"), "-p", "lower-tg-to-buf", "-o", kernels]) == 0
+    text = Path(kernels).read_text()
+    recipe = re.sub(
+        r"(buf\.kernel .*?) \{$", r"\1 recipe = #buf.recipe<collapse, map(to = [task])> {", text, flags=re.M
+    )
+    Path(kernels).write_text(recipe)
+    assert main(["bench", kernels, "--device", kind, "--steps", "1"]) == (0 if kind == "cpu" else 1)
+    printed = capsys.readouterr()
+    assert "recipe0" in printed.out if kind == "cpu" else "of which only native code is made" in printed.err
 
 
 def test_inputs_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

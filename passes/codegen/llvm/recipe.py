@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NoReturn, TypeAlias
 
 from xdsl.dialects import affine as affine_ops
@@ -120,7 +119,8 @@ class _Translation:
         self._as_vectors, self._spilled = _registers(tiles), set[SSAValue]()
         self._arrays: dict[SSAValue, SSAValue] = {}
         self._registers: dict[Register, Value] = {}
-        self._part, self._extent = cache(Part.of), cache(extent_of)
+        self._parts: dict[SSAValue, Part] = {}
+        self._extents: dict[SSAValue, int] = {}
 
     def block(self, block: Block) -> None:
         """Writes the ops of a block."""
@@ -152,7 +152,7 @@ class _Translation:
         return self.code.expression(simple, bases, extents)
 
     def _at(self, index: Index) -> At:
-        return self._expression(index.expression, [(self.index[loop], self._extent(loop)) for loop in index.loops])
+        return self._expression(index.expression, [(self.index[loop], extent_of(loop)) for loop in index.loops])
 
     def _value(self, at: At) -> Value:
         return self.code.number(at) if isinstance(at, int) else at
@@ -226,7 +226,9 @@ class _Translation:
 
     def _place(self, buffer: SSAValue, within: Sequence[AffineExpr], point: Sequence[At], extents: Sequence[int]) -> At:
         """Returns the place of an element in the root of a buffer, at a point of a stage's loops."""
-        part = self._part(buffer)
+        part = self._parts.get(buffer)
+        if part is None:
+            part = self._parts[buffer] = Part.of(buffer)
         loops = tuple(dict.fromkeys(loop for offset in part.offsets for loop in offset.loops))
         own = [AffineDimExpr(len(loops) + dim) for dim in range(len(point))]
         inside = dict(zip(part.axes, within, strict=True))
@@ -237,7 +239,8 @@ class _Translation:
             if axis in inside:
                 at = at + inside[axis].replace_dims_and_symbols(own, ())
             total = total + at * stride
-        around = [(self.index[loop], self._extent(loop)) for loop in loops]
+        self._extents |= {loop: extent_of(loop) for loop in loops if loop not in self._extents}
+        around = [(self.index[loop], self._extents[loop]) for loop in loops]
         return self._expression(total, [*around, *zip(point, extents, strict=True)])
 
     def _load(self, buffer: SSAValue, at: At, lanes: int) -> Value:

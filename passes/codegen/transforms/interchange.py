@@ -11,8 +11,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.buf import element_of, is_reduction, loop_extents
-from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp, around
+from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp, around, space_of
 from tensorgrad.dialects.recipe import Interchange, Processor
+from tensorgrad.passes.codegen.common.reductions import reductions_of
 from tensorgrad.passes.codegen.transforms.building import Range, TileBuilder
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
 from tensorgrad.passes.codegen.transforms.grid import free_loops, most_points
@@ -75,9 +76,14 @@ def _add_parts(builder: TileBuilder, loops: ForallOp, product: GenericOp, terms:
     for op in loops.body.block.ops:
         if isinstance(op, INDICES):
             inside.move(op.clone(values))
-    here = product.clone(values)
+    here, (reduction,), sums = product.clone(values), reductions_of(product), dict[SSAValue, SSAValue]()
+    if space_of(here.outputs[0]) is Space.SCRATCH:  # a part is summed in a register, and added to what is in memory
+        sums[here.outputs[0]] = inside.local((), element_of(here.outputs[0]), Space.REGISTER)
+        inside.fill(sums[here.outputs[0]], reduction.start())
     loop = inside.loop(count)
     number = combined(AffineDimExpr(0) * terms + AffineDimExpr(1), [part, index_of(loop.body.block.args[0])])
-    places = places_of(number, extents)
-    inside.into(loop.body.block).narrowed(here, {axis: Range(place) for axis, place in enumerate(places)})
+    ranges = {axis: Range(place) for axis, place in enumerate(places_of(number, extents))}
+    inside.into(loop.body.block).narrowed(here, ranges, sums)
+    for whole, sum_ in sums.items():
+        inside.combine(reduction, whole, sum_)
     here.erase()
