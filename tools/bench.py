@@ -92,7 +92,7 @@ class Bench:
         if level is Level.BUF:
             if self.tune:
                 raise ProgramError(f"{self.path}: kernels may have their schedules already; --tune is for the level tg")
-            executable = _of_kernels(module, device)
+            executable = executable_of_kernels(module, device)
             self._print(console, executable, self._profile(executable, arrays, {}))
             return
         executable = _compiled(module, device, 0.0)
@@ -195,7 +195,7 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
     return {name: settings.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}
 
 
-def _of_kernels(module: ModuleOp, device: ProgramDevice) -> ProgramExecutable[Any, Any]:
+def executable_of_kernels(module: ModuleOp, device: ProgramDevice) -> ProgramExecutable[Any, Any]:
     """Returns a module of kernels on a device, which keep the schedules and recipes that they have.
 
     Raises:

@@ -43,8 +43,18 @@ def run_script(arguments: Sequence[str]) -> int:
     return done.returncode
 
 
-PROGRAMS = {"tg-opt": tg_opt.main, "tg": tg.main, "python": run_script}
-CALL = re.compile(r"(tg-opt|tg|python \w+\.py)( |$)")
+def run_sed(arguments: list[str]) -> int:
+    """Runs `sed`, whose output goes to a file, and prints its name."""
+    *call, redirection, name = arguments
+    assert redirection == ">"
+    done = subprocess.run(["sed", *call], capture_output=True, text=True, encoding="utf-8", check=True)
+    Path(name).write_text(done.stdout, encoding="utf-8")
+    print(name)
+    return done.returncode
+
+
+PROGRAMS = {"tg-opt": tg_opt.main, "tg": tg.main, "python": run_script, "sed": run_sed}
+CALL = re.compile(r"(tg-opt|tg|sed|python \w+\.py)( |$)")
 """How the command lines begin that run."""
 
 FILECHECK = str(Path(sys.executable).parent / "filecheck")

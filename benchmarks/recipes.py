@@ -1,0 +1,95 @@
+"""`python -m benchmarks.recipes`: the recipes of docs/tutorial/write-a-kernel.md, beside the compiler and PyTorch.
+
+Each product runs as native code on one thread (`--threads`), in turns, so that what else the machine does reaches all
+of them. A speed is that of the fastest round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from tensorgrad.runtime.cpu.device import CpuDevice
+from tensorgrad.tools.bench import executable_of_kernels
+from tensorgrad.tools.parsing import parse_module
+
+PAGE = Path(__file__).parent.parent / "docs" / "tutorial" / "write-a-kernel.md"
+
+THREADS = "TG_NUM_THREADS"
+
+
+def recipes(page: str) -> list[tuple[str, str, int]]:
+    """Returns the name of each section with a recipe that is measured, the recipe, and the extents of the product."""
+    chosen: list[tuple[str, str, int]] = []
+    for section in page.split("\n## ")[1:]:
+        commands = re.findall(r"^sed 's/RECIPE/(.*?)/(?:; s/1024/(\d+)/g)?' ", section, re.MULTILINE)
+        if commands and section[0].isdigit():
+            recipe, size = commands[-1]
+            chosen.append((section.partition("\n")[0], recipe, int(size or 1024)))
+    return chosen
+
+
+def product(recipe: str | None, size: int, page: str) -> Callable[[], float]:
+    """Returns a function that runs the page's kernel, and returns the seconds that this took."""
+    (text,) = re.findall(r"^// product.mlir\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    text = text.replace("1024", str(size))
+    text = text.replace(" recipe = #buf.recipe<RECIPE>", "") if recipe is None else text.replace("RECIPE", recipe)
+    executable = executable_of_kernels(parse_module(text, str(PAGE)), CpuDevice())
+    draw = np.random.default_rng(0)
+    inputs = {name: draw.standard_normal((size, size)).astype(np.float32) for name in ("a", "b")}
+    executable.step(inputs, {})
+
+    def run() -> float:
+        start = time.perf_counter()
+        executable.step(inputs, {})["c"].numpy()
+        return time.perf_counter() - start
+
+    return run
+
+
+def in_pytorch(size: int, threads: int) -> Callable[[], float]:
+    """Returns a function that runs PyTorch's product, and returns the seconds that this took."""
+    import torch
+
+    torch.set_num_threads(threads)
+    draw = np.random.default_rng(0)
+    a, b = (torch.from_numpy(draw.standard_normal((size, size)).astype(np.float32)) for _ in range(2))
+
+    def run() -> float:
+        start = time.perf_counter()
+        a @ b
+        return time.perf_counter() - start
+
+    return run
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints a row for each recipe."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recipes", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args(arguments)
+    os.environ[THREADS] = str(options.threads)
+    page = PAGE.read_text(encoding="utf-8")
+    contestants = [(name, size, product(recipe, size, page)) for name, recipe, size in recipes(page)]
+    contestants += [("the compiler's schedule", size, product(None, size, page)) for size in (1024, 1000)]
+    contestants += [("PyTorch", size, in_pytorch(size, options.threads)) for size in (1024, 1000)]
+    times = [[run() for _, _, run in contestants] for _ in range(options.rounds)]
+    table = Table(title=f"products on {options.threads} threads of {CpuDevice().info.name}")
+    for column in ("", "size", "GFLOP/s"):
+        table.add_column(column, justify="right" if column else "left")
+    for (name, size, _), seconds in zip(contestants, zip(*times, strict=True), strict=True):
+        table.add_row(name, str(size), f"{2 * size**3 / min(seconds) / 1e9:.1f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
