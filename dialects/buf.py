@@ -143,8 +143,8 @@ class KernelOp(IRDLOperation):
     and lives in a register. A stage may read the results of earlier stages only at its own point. Every output and
     every local has one writer. `schedule`, set by a later pass, maps points to threads and never changes what is
     computed. A `recipe` says the same as a list of transformations; the pass `tile` applies it, and makes one of the
-    schedule if there is none. Adjacent kernels with the same number `dispatch` are independent and are co-scheduled in
-    one dispatch.
+    schedule if there is none. `schedule` keeps a recipe, of which native code is made. Adjacent kernels with the same
+    number `dispatch` are independent and are co-scheduled in one dispatch.
 
     Example:
         buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {

@@ -25,7 +25,8 @@ class TilePass(LevelPass):
     `buf.tiled` in place of each, which computes the same, with the steps that are not applied yet as its `recipe`.
     Applied again, it goes on with these. A step that doesn't fit is an error that names it.
 
-    Tiles are what a schedule means, to be read, edited and run by NumPy; code is made from the kernels.
+    Tiles are what a schedule means, to be read, edited and run by NumPy. Native code is made of recipes by
+    `lower-buf-to-cpu`, which applies them itself.
 
     Attributes:
         steps: The number of steps to apply; all by default, and with 0 a kernel is only written as loops over its grid.

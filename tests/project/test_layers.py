@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "passes.codegen.common": BELOW_CODEGEN,
     "passes.codegen.transforms": (*BELOW_CODEGEN, "passes.codegen.common"),
     "passes.codegen.wgsl": (*BELOW_CODEGEN, "passes.codegen.common"),
-    "passes.codegen.llvm": (*BELOW_CODEGEN, "passes.codegen.common"),
+    "passes.codegen.llvm": (*BELOW_CODEGEN, "passes.codegen.common", "passes.codegen.transforms"),
     "passes.codegen": BELOW_CODEGEN,
     "passes.buffers": (*BELOW_CODEGEN, "passes.codegen"),
     "passes": ("dialects", *PLAIN_DATA),

@@ -16,7 +16,7 @@ from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -87,7 +87,7 @@ def write_recipe(kernel: KernelOp, code: Code, first: Value, last: Value, vector
         DiagnosticException: A step of the recipe doesn't fit, or what it makes isn't for native code.
     """
     tiles = tiles_of(kernel)
-    bindings = {
+    bindings: dict[SSAValue, Binding] = {
         inner: code.bindings[outer] for inner, outer in zip(tiles.body.block.args, kernel.body.block.args, strict=True)
     }
     translation = _Translation(code.with_bindings(bindings), tiles, vector_bytes)
@@ -448,7 +448,7 @@ def _moves(op: GenericOp | FillOp | memref.CopyOp, number: int) -> bool:
 
 
 def _is_unrolled(loop: SSAValue) -> bool:
-    op = loop.block.parent_op() if isinstance(loop.owner, Block) else None
+    op = loop.block.parent_op() if isinstance(loop, BlockArgument) else None
     if not isinstance(op, ForallOp) or {*op.mapping} != {Processor.UNROLL}:
         return False
     return all(isinstance(extent, int) for extent in op.extents)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import f32, f64
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineDimExpr
 
-from tensorgrad.dialects.buf import element_of, is_shape_only, loop_extents, maps_of, shape_of
+from tensorgrad.dialects.buf import element_of, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
 from tensorgrad.dialects.buf_tiles import TiledOp, map_stage, mapping_of, targets_of
 from tensorgrad.dialects.recipe import Processor, Vectorize
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
@@ -35,6 +36,8 @@ def _vectorizable(op: Operation) -> tuple[int, ...]:
     if not isinstance(op, GenericOp):
         return ()
     extents = loop_extents(op)
+    if not extents or iterators_of(op)[-1] != IteratorType.PARALLEL:
+        return ()
     last, moving = AffineDimExpr(len(extents) - 1), False
     for buffer, m in zip(op.operands, maps_of(op), strict=True):
         if is_shape_only(buffer) or last.position not in m.used_dims():

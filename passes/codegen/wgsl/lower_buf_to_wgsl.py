@@ -39,6 +39,7 @@ from tensorgrad.dialects.schedule import (
     GroupSchedule,
     LoopsSchedule,
     PackedSchedule,
+    RecipeSchedule,
     Schedule,
     ScheduleAttr,
     ThreadSchedule,
@@ -263,7 +264,7 @@ def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> 
             return vector_arguments(kernel, Unrolling.of(schedule), starts)
         case ContractionSchedule():
             return vector_operands(kernel, schedule, starts)
-        case AttentionSchedule() | LoopsSchedule() | PackedSchedule() | TilesSchedule():
+        case AttentionSchedule() | LoopsSchedule() | PackedSchedule() | TilesSchedule() | RecipeSchedule():
             return set()
 
 
@@ -282,7 +283,7 @@ def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
             write_contraction(kernel, schedule, code)
         case AttentionSchedule():
             write_attention(kernel, schedule, code)
-        case LoopsSchedule() | PackedSchedule() | TilesSchedule():
+        case LoopsSchedule() | PackedSchedule() | TilesSchedule() | RecipeSchedule():
             raise DiagnosticException(
                 f"the kernel made at {line_of(kernel.location)} is scheduled for native code ({schedule.archetype}): "
                 "lower-buf-to-cpu writes it"
