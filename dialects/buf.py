@@ -46,7 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.recipe import RecipeAttr
-from tensorgrad.dialects.schedule import ScheduleAttr, loops_of
+from tensorgrad.dialects.schedule import RecipeSchedule, ScheduleAttr, loops_of
 from tensorgrad.dialects.signature import Role
 from tensorgrad.dialects.tg.base import ints, short_ints
 
@@ -265,6 +265,11 @@ class KernelOp(IRDLOperation):
             if schedule.attends != (self.attention is not None):
                 raise VerifyException(
                     "a schedule of attention is for a buf.attention, and a buf.attention takes no other, got "
+                    f"{schedule}"
+                )
+            if isinstance(schedule, RecipeSchedule) != (self.recipe is not None):
+                raise VerifyException(
+                    "a kernel with a recipe takes no schedule but `recipe`, which no other kernel takes, got "
                     f"{schedule}"
                 )
             loops = loops_of(schedule)

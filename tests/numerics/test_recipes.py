@@ -126,6 +126,19 @@ def test_shaders_have_no_code_of_recipes() -> None:
     as_native_code(module, inputs, change=refused)
 
 
+def test_a_schedule_of_another_recipe() -> None:
+    """A recipe that is edited behind `schedule` would leave tasks out, or run too many."""
+    inputs = [floats(8, 8), floats(8, 8)]
+
+    def change(module: ModuleOp) -> None:
+        with_recipes(lambda kernel: TASKS)(module)
+        (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
+        kernel.recipe = RecipeAttr((Tile((4, 8)), *TASKS, Map((Processor.SEQUENTIAL, Processor.SEQUENTIAL))))
+
+    with pytest.raises(DiagnosticException, match="makes 2 tasks, its schedule has 64: take that away"):
+        as_native_code(traced(layer, inputs), inputs, change=change)
+
+
 def test_kernels_of_other_recipes_are_other_kernels() -> None:
     """Equal kernels are written once; those that only differ by their recipes aren't equal."""
     inputs, recipes = [floats(16, 24), floats(24, 32)], [RECIPES["points"], RECIPES["vectors"]]

@@ -88,7 +88,7 @@ class _Lowering(FunctionLowering):
             case TilesSchedule():
                 write_tiles(team.kernel, team.schedule, code, first, last)
             case RecipeSchedule():
-                write_recipe(team.kernel, code, first, last, self.target.vector_bytes)
+                write_recipe(team.kernel, team.schedule, code, first, last, self.target.vector_bytes)
             case schedule:
                 raise DiagnosticException(
                     f"the kernel made at {line_of(team.kernel.location)} is scheduled for shaders "

@@ -42,6 +42,7 @@ from tensorgrad.dialects.buf_tiles import (
 )
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.recipe import Processor
+from tensorgrad.dialects.schedule import RecipeSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.kernel_code import Binding, Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
@@ -73,25 +74,34 @@ Register: TypeAlias = "tuple[SSAValue, int, int]"
 """Local memory that is a value: the buffer, the place of the first element, and the number of elements."""
 
 
-def write_recipe(kernel: KernelOp, code: Code, first: Value, last: Value, vector_bytes: int) -> None:
+def write_recipe(
+    kernel: KernelOp, schedule: RecipeSchedule, code: Code, first: Value, last: Value, vector_bytes: int
+) -> None:
     """Writes a loop over the tasks in [`first`, `last`).
 
     Args:
         kernel: A kernel with a recipe.
+        schedule: Its schedule.
         code: Where to write.
         first: The first task.
         last: The one after the last task.
         vector_bytes: The size of the widest vectors.
 
     Raises:
-        DiagnosticException: A step of the recipe doesn't fit, or what it makes isn't for native code.
+        DiagnosticException: A step of the recipe doesn't fit, it makes another number of tasks, or what it makes isn't
+            for native code.
     """
     tiles = tiles_of(kernel)
+    loops = task_loop(tiles)
+    if loops.extents != schedule.groups[:1]:
+        raise DiagnosticException(
+            f"the recipe of the kernel made at {line_of(kernel.location)} makes {loops.extents[0]} tasks, its schedule "
+            f"has {schedule.groups[0]}: take that away, and run `schedule` again"
+        )
     bindings: dict[SSAValue, Binding] = {
         inner: code.bindings[outer] for inner, outer in zip(tiles.body.block.args, kernel.body.block.args, strict=True)
     }
     translation = _Translation(code.with_bindings(bindings), tiles, vector_bytes)
-    loops = task_loop(tiles)
 
     def task(at: Value, _: Sequence[Value]) -> list[Value]:
         translation.index[loops.indices[0]] = at

@@ -120,14 +120,13 @@ def _tile(loops: ForallOp, step: Tile) -> None:
         raise DoesNotFit(f"it has {settings} for {len(loops.indices)} loops")
     if step.to:
         _check_processors(loops, step.to)
-    divisions = [_Division.of(loops, *numbers) for numbers in enumerate(zip(step.sizes, apart, strict=True))]
-    if not step.peel:
-        _take_over(*_tiled(TileBuilder.before(loops), step, divisions), loops)
-        return
+    if step.peel and max(apart) > 1:
+        raise DoesNotFit("tiles whose points are apart lie between each other, so none can be peeled off")
     builder = TileBuilder.before(loops)
-    for parts in itertools.product(*(division.peeled(builder) for division in divisions)):
-        copy = loops.clone()
-        TileBuilder.before(loops).insert(copy)
+    divisions = [_Division.of(loops, *numbers) for numbers in enumerate(zip(step.sizes, apart, strict=True))]
+    choices = [division.peeled(builder) if step.peel else [division] for division in divisions]
+    for parts in itertools.product(*choices):
+        copy = builder.insert(loops.clone())
         _take_over(*_tiled(TileBuilder.before(copy), step, parts), copy)
     loops.detach()
     loops.erase()
@@ -194,11 +193,9 @@ class _Division:
             DoesNotFit: Tiles of points apart from each other don't cover the loop.
         """
         size, apart = numbers
-        most = loops.most(loop)
-        if apart > 1 and (most is None or most > size * apart):
-            raise DoesNotFit(
-                f"tiles of {size} points that are {apart} apart don't cover a loop of {most or 'any extent'}"
-            )
+        most = most_of(loops.extents[loop])
+        if apart > 1 and most > size * apart:
+            raise DoesNotFit(f"tiles of {size} points that are {apart} apart don't cover a loop of {most}")
         return _Division(bounds_of(loops.extents[loop]), size, apart)
 
     def tiles(self) -> list[Index]:
@@ -219,7 +216,7 @@ class _Division:
 
     def peeled(self, builder: TileBuilder) -> list[_Division]:
         """Returns the division into whole tiles, and into the last one, if that may be smaller."""
-        if self.apart > 1 or all(_is_multiple(bound, self.size) for bound in self.bounds):
+        if all(_is_multiple(bound, self.size) for bound in self.bounds):
             return [self]
         total = index_of(builder.least(self.bounds))
         parts = [_Whole([total], self.size, 1), _Last([total], self.size, 1)]

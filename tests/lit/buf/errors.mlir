@@ -588,3 +588,31 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: a kernel with a recipe takes no schedule but `recipe`, which no other kernel takes, got RecipeSchedule(groups=(8, 1, 1))
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [8] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) schedule = #buf.schedule<recipe, groups = [8, 1, 1]> {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a kernel with a recipe takes no schedule but `recipe`, which no other kernel takes, got LoopsSchedule(
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [8] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) schedule = #buf.schedule<loops, groups = [8, 1, 1]> recipe = #buf.recipe<map(to = [task])> {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}

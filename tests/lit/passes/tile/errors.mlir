@@ -300,6 +300,20 @@ func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
 
 // -----
 
+// CHECK: step 1 of the recipe, tile(sizes = [2, 2], apart = [2, 3], peel = 1), doesn't fit the kernel made at {{.*}}: tiles whose points are apart lie between each other, so none can be peeled off
+func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
+  buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<tile(sizes = [2, 2], apart = [2, 3], peel = 1)> {
+  ^bb0(%0: memref<4x6xf32>, %1: memref<4x6xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%0 : memref<4x6xf32>) outs(%1 : memref<4x6xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
 // CHECK: step 1 of the recipe, step_reduction, doesn't fit the kernel made at {{.*}}: no stage has a reduction
 func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>) {
   buf.kernel grid = [4, 6] ins(%x : memref<4x6xf32>) outs(%y : memref<4x6xf32>) recipe = #buf.recipe<step_reduction> {
