@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from xdsl.dialects import affine as affine_ops
@@ -65,7 +65,7 @@ VECTORIZED = (
     arith.ConstantOp,
     YieldOp,
 )
-"""The ops of bodies that are written for vectors; stages with others are unrolled."""
+"""The ops of bodies that are written for vectors; stages with others are loops, of which LLVM makes vectors."""
 
 At: TypeAlias = "int | Value"
 """An index: a number, or one that is known when the code runs."""
@@ -197,7 +197,9 @@ class _Translation:
             self.index[op.indices[loop]] = at
             self._nest(op, loop + 1)
 
-        self._loop(self._value(self._at(index_of(op.extents[loop]))), body, op, is_parallel=True)
+        # Iterations that have registers in memory share it, one after another.
+        is_parallel = all(space_of(buffer) is not Space.REGISTER for buffer in _buffers(op))
+        self._loop(self._value(self._at(index_of(op.extents[loop]))), body, op, is_parallel)
 
     def in_order(self, op: scf.ForOp) -> None:
         """Writes a loop in order."""
@@ -272,9 +274,14 @@ class _Translation:
             assert isinstance(at, int)
             self._registers[root, at, lanes] = value
             return
+        self._put(value, root, at, lanes)
+
+    def _put(self, value: Value, root: SSAValue, at: At, lanes: int) -> None:
         memory, place = self._addressed(root, at)
-        put = self.code.put if lanes == 1 else self.code.put_vector
-        put(value, memory, place)
+        if lanes == 1:
+            self.code.put(value, memory, place)
+        else:
+            self.code.put_vector(value, memory, place)
 
     def _is_register(self, root: SSAValue) -> bool:
         return root in self._as_vectors and root not in self._spilled
@@ -294,9 +301,7 @@ class _Translation:
                     self._spilled.add(root)
         for (root, start, lanes), value in self._registers.items():
             if root in self._spilled:
-                memory, place = self._addressed(root, start)
-                put = self.code.put if lanes == 1 else self.code.put_vector
-                put(value, memory, place)
+                self._put(value, root, start, lanes)
 
     # Stages
 
@@ -412,6 +417,13 @@ class _Translation:
 def _owner(value: SSAValue) -> Operation:
     assert isinstance(value.owner, Operation)
     return value.owner
+
+
+def _buffers(op: Operation) -> Iterator[SSAValue]:
+    """Yields what the stages in an op read and write."""
+    for inner in op.walk():
+        yield from sources_of(inner)
+        yield from targets_of(inner)
 
 
 def _registers(tiles: TiledOp) -> dict[SSAValue, bool]:
