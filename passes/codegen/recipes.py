@@ -106,10 +106,10 @@ def _(schedule: PackedSchedule, kernel: KernelOp) -> Recipe | None:
     packed step by step, not block by block.
     """
     stage = contraction_of(kernel)
-    if schedule.pitch or schedule.along_steps or schedule.pairs or stage is None:
-        return None
     (_, rows, columns), (down, across) = schedule.extents(kernel.extents), schedule.tiles_over(kernel.extents)
     tile = (rows if down == 1 else schedule.tile_rows, columns if across == 1 else schedule.tile_columns)
+    if schedule.pitch or schedule.along_steps or schedule.pairs or stage is None or tile[1] == 1:
+        return None
     sides = [side for side in range(2) if tile[side] > 1]
     steps: list[Step] = [Sides(schedule.row, schedule.column), Tile((1, *tile)), Collapse(), Map((Processor.TASK,))]
     is_cut = math.prod(own_loops(kernel, stage)[1]) > schedule.depth
@@ -120,8 +120,7 @@ def _(schedule: PackedSchedule, kernel: KernelOp) -> Recipe | None:
     if not schedule.direct_rows and 0 in sides:
         steps += [Tile((schedule.rows, tile[1])[-len(sides) :], in_order), Stage((0,))]
     steps.append(Tile((schedule.rows, schedule.columns)[-len(sides) :], in_order, peel=1))
-    has_vectors = columns > 1 and len(schedule.column) == 1
-    return (*steps, UnrollJam(), *([Vectorize()] if has_vectors else []))
+    return (*steps, UnrollJam(), *([Vectorize()] if len(schedule.column) == 1 else []))
 
 
 def _own_steps(kernel: KernelOp, terms: int, lanes: int = 1) -> Recipe:
