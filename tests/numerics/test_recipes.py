@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 from case import Case
 from cases import CASES, by_turns
-from harness import apply, as_native_code, assert_same, reference, traced
+from harness import Names, apply, as_native_code, assert_same, on_buffers, reference, traced
 from scheduled import floats
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
-from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.buf import KernelOp, is_reduction
 from tensorgrad.dialects.recipe import (
     Collapse,
     Interchange,
@@ -25,6 +27,7 @@ from tensorgrad.dialects.recipe import (
     Recipe,
     RecipeAttr,
     Stage,
+    Step,
     StepReduction,
     Tile,
     UnrollJam,
@@ -33,6 +36,7 @@ from tensorgrad.dialects.recipe import (
 from tensorgrad.dialects.schedule import RecipeSchedule
 from tensorgrad.passes.buffers.schedule import SchedulePass
 from tensorgrad.passes.codegen.recipes import recipe_of
+from tensorgrad.passes.codegen.tile import TilePass
 from tensorgrad.runtime.cpu.device import CpuDevice
 
 SLOW = re.compile("many|of_blocks|long|sort")
@@ -69,6 +73,15 @@ def layer(x: Any, w: Any) -> Any:
     return tg.exp(-(tg.tanh(x) @ w))
 
 
+def two_results(x: Any, w: Any) -> Any:
+    y = x @ w
+    return y * 2, tg.relu(y)
+
+
+def with_branches(x: Any, w: Any) -> Any:
+    return tg.where(x > 0, x, x * 0.1) @ w
+
+
 TASKS = (Collapse(), Map((Processor.TASK,)))
 IN_ORDER = (Processor.SEQUENTIAL, Processor.SEQUENTIAL)
 BLOCKS = (Tile((2, 8), IN_ORDER, peel=1), UnrollJam())
@@ -93,6 +106,60 @@ def test_a_product_by_hand(recipe: Recipe, shape: tuple[int, int, int]) -> None:
     expected = reference(module, inputs)
     (actual,) = as_native_code(module, inputs, change=with_recipes(lambda kernel: recipe))
     np.testing.assert_allclose(actual, expected[0], rtol=1e-5)
+
+
+def drawn_recipe(draw: Random) -> Recipe:
+    """Returns a recipe of a product that is likely to fit."""
+    rows, columns = draw.choice([1, 2, 4, 8, 16]), draw.choice([2, 4, 8, 16, 32])
+    loops = 2 if rows > 1 else 1
+    in_order = (Processor.SEQUENTIAL,) * loops
+    steps: list[Step] = [Tile((rows, columns)), Collapse()]
+    if draw.random() < 0.7:
+        steps.append(Map((Processor.TASK,)))
+    else:
+        steps += [Tile((draw.choice([2, 3]),), (Processor.TASK,)), Map((Processor.SEQUENTIAL,))]
+    steps.append(draw.choice([StepReduction(), Interchange(draw.choice([1, 2, 3, 5, 8, 64]))]))
+    if draw.random() < 0.6:
+        steps.append(Stage(draw.choice([(), (0,), (1,)]) if loops > 1 else (), padding=draw.choice([0, 3])))
+    if draw.random() < 0.5:
+        sizes = (draw.choice([1, 2, 3]), draw.choice([2, 4, 5]))
+        steps.append(Tile(sizes[-loops:], in_order, peel=draw.choice([0, 1])))
+        loops, in_order = (loops, in_order) if sizes[-loops] > 1 else (1, in_order[:1])
+    steps += draw.choice([[UnrollJam()], [UnrollJam(), Vectorize()], [Map(in_order)]])
+    return tuple(steps)
+
+
+@pytest.mark.in_turns(16)
+@pytest.mark.parametrize("seed", range(320))
+def test_a_drawn_recipe(seed: int) -> None:
+    """Native code and NumPy do what a recipe says, or both refuse it."""
+    draw = Random(seed)
+    recipe, function = drawn_recipe(draw), draw.choice([layer, operator.matmul, two_results, with_branches])
+    rows, steps, columns = draw.randint(1, 20), draw.randint(2, 24), draw.randint(2, 40)
+    inputs = [floats(rows, steps), floats(steps, columns)]
+    module = traced(function, inputs)
+    expected, names, tiled = reference(module, inputs), Names(module), list[ModuleOp]()
+
+    def recipe_for(kernel: KernelOp) -> Recipe | None:
+        return recipe if any(is_reduction(stage) for stage in kernel.stages) else None
+
+    def change(module: ModuleOp) -> None:
+        tiled.append(module.clone())
+        for kernel in [op for op in tiled[0].walk() if isinstance(op, KernelOp) and recipe_for(op)]:
+            kernel.recipe, kernel.schedule = RecipeAttr(recipe), None
+        with_recipes(recipe_for)(module)
+
+    try:
+        actual = as_native_code(module, inputs, each=False, change=change)
+    except DiagnosticException as error:
+        assert "doesn't fit the kernel" in str(error)
+        with pytest.raises(DiagnosticException, match="doesn't fit the kernel"):
+            apply(TilePass(), tiled[0])
+        return
+    apply(TilePass(), tiled[0])
+    for native, numpy, value in zip(actual, on_buffers(tiled[0], inputs, names), expected, strict=True):
+        np.testing.assert_allclose(native, value, rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(numpy, value, rtol=2e-5, atol=2e-5)
 
 
 def test_tasks_run_the_outermost_loop() -> None:

@@ -16,7 +16,7 @@ from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, VectorType
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -181,7 +181,7 @@ class _Translation:
         wrong = next((p for p in op.mapping if p not in (Processor.SEQUENTIAL, Processor.UNROLL)), None)
         if wrong is not None or not op.mapping:
             self._refuse(f"a loop inside tasks has {wrong or 'no processor'}, it needs sequential or unroll")
-        if {*op.mapping} == {Processor.UNROLL} and all(isinstance(extent, int) for extent in op.extents):
+        if _is_unrolled(op):
             for point in itertools.product(*(range(extent) for extent in op.extents if isinstance(extent, int))):
                 self.index.update(zip(op.indices, point, strict=True))
                 self.block(op.body.block)
@@ -441,9 +441,16 @@ def _registers(tiles: TiledOp) -> dict[SSAValue, bool]:
 
 
 def _is_known(op: GenericOp | FillOp | memref.CopyOp, buffer: SSAValue) -> bool:
-    """Returns whether the places of a buffer that a stage goes through are numbers."""
-    loops = {loop for offset in Part.of(buffer).offsets for loop in offset.loops}
-    return Processor.SEQUENTIAL not in _mapping(op) and all(_is_unrolled(loop) for loop in loops)
+    """Returns whether a stage goes through a register at places that are numbers, and outside of loops over points."""
+    if Processor.SEQUENTIAL in _mapping(op):
+        return False
+    local, parent = root_of(buffer).owner, op.parent_op()
+    while parent is not None and not parent.is_ancestor(local):
+        if isinstance(parent, ForallOp) and not _is_unrolled(parent):
+            return False
+        parent = parent.parent_op()
+    loops = {loop.owner for offset in Part.of(buffer).offsets for loop in offset.loops}
+    return all(isinstance(block, Block) and _is_unrolled(block.parent_op()) for block in loops)
 
 
 def _mapping(op: GenericOp | FillOp | memref.CopyOp) -> tuple[Processor, ...]:
@@ -469,8 +476,8 @@ def _moves(op: GenericOp | FillOp | memref.CopyOp, number: int) -> bool:
     return not isinstance(op, GenericOp) or AffineDimExpr(len(op.iterator_types) - 1) in maps_of(op)[number].results
 
 
-def _is_unrolled(loop: SSAValue) -> bool:
-    op = loop.block.parent_op() if isinstance(loop, BlockArgument) else None
+def _is_unrolled(op: Operation | None) -> bool:
+    """Returns whether the code of each iteration of some loops is written out."""
     if not isinstance(op, ForallOp) or {*op.mapping} != {Processor.UNROLL}:
         return False
     return all(isinstance(extent, int) for extent in op.extents)

@@ -87,11 +87,14 @@ class _Staging:
         taken = {value: value for op in inner for value in op.operands if value not in defined}
         taken |= zip(body.args, self.product.inputs, strict=False)
         known = {value: self._around(source) for value, source in taken.items() if not is_shape_only(source)}
+        row, column = frozenset([-2]), frozenset([-1])
+        if rank == 1:  # the only row is that of what varies with the terms alone
+            known |= {value: row | loops for value, loops in known.items() if loops == frozenset([0])}
+        known[body.args[-1]] = row | column  # a sum belongs to both
         loops = loops_of_values(body, (), known)
-        row, column = (frozenset[int](), *(frozenset([side - rank]) for side in range(rank)))[-2:]
         copies = {argument for argument, source in taken.items() if argument in body.args and space_of(source)}
         values = [value for value in values_of_one_side(body, loops, 0, row, column) if value not in copies]
-        return {value: min(loops[value]) + rank for value in values}
+        return {value: side for value in values if (side := min(loops[value]) + rank) >= 0}
 
     def _around(self, value: SSAValue) -> frozenset[int]:
         """Returns the loops that an index or a part of a buffer depends on: the last one over points is -1, terms 0."""
