@@ -92,6 +92,7 @@ RECIPES: dict[str, Recipe] = {
     "vectors": (Tile((16, 32)), *TASKS, StepReduction(), *BLOCKS, Vectorize()),
     "packed": (Tile((16, 32)), *TASKS, StepReduction(), Stage(), *BLOCKS, Vectorize()),
     "parts": (Tile((16, 32)), *TASKS, Interchange(8), Stage((1,)), *BLOCKS, Vectorize()),
+    "tiles": (Tile((16, 32)), *TASKS, StepReduction(), Tile((2, 8), IN_ORDER, peel=1), Stage(), UnrollJam()),
     "rows": (Tile((16, 32)), *TASKS, Interchange(8), Tile((4, 32), IN_ORDER), Stage((0,)), *BLOCKS),
 }
 """Ways to write a product: with tiles that are cut at edges, or peeled; with sums that live from part to part."""

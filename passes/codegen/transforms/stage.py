@@ -33,14 +33,18 @@ from tensorgrad.passes.codegen.transforms.tidy import INDICES
 
 def stage(kernel: TiledOp, step: Stage) -> None:
     """Copies what the terms of a product take from one side, in front of the loops over the points."""
-    for loops in free_nests(kernel):
-        for loop in loops.body.block.ops:
-            if isinstance(loop, scf.ForOp):
-                products = [op for op in loop.body.block.ops if isinstance(op, GenericOp)]
-                if len(products) == 1 and not products[0].iterator_types:
-                    _Staging(loops, loop, products[0], step).write()
-                    return
-    raise DoesNotFit("no loop adds single terms of a product: it comes after `interchange` or `step_reduction`")
+    products = [
+        _Staging(loops, loop, product, step)
+        for loops in free_nests(kernel)
+        for loop in loops.body.block.ops
+        if isinstance(loop, scf.ForOp)
+        for product in loop.body.block.ops
+        if isinstance(product, GenericOp) and not product.iterator_types
+    ]
+    if not products:
+        raise DoesNotFit("no loop adds single terms of a product: it comes after `interchange` or `step_reduction`")
+    for product in products:
+        product.write()
 
 
 class _Staging:
