@@ -336,11 +336,16 @@ def sources_of(op: Operation) -> Iterator[SSAValue]:
         yield op.source
 
 
-def mapping_of(op: Operation, loops: int) -> tuple[Processor, ...]:
+def rank_of(op: Operation) -> int:
+    """Returns the number of loops of a stage; a fill or a copy has one for each axis of what it writes."""
+    return len(op.iterator_types) if isinstance(op, GenericOp) else len(shape_of(targets_of(op)[0]))
+
+
+def mapping_of(op: Operation) -> tuple[Processor, ...]:
     """Returns the processor of each loop of a stage; without a mapping, they run one after another."""
     mapping = op.attributes.get(MAPPING)
     if not isa(mapping, ArrayAttr[ProcessorAttr]):
-        return (Processor.SEQUENTIAL,) * loops
+        return (Processor.SEQUENTIAL,) * rank_of(op)
     return tuple(attribute.data for attribute in mapping)
 
 
@@ -351,10 +356,15 @@ def map_stage(op: Operation, mapping: Sequence[Processor]) -> None:
 
 def around(op: Operation) -> Iterator[Processor]:
     """Yields the processors of the loops around an op, the innermost first."""
+    return (processor for _, processor in _loops_around(op))
+
+
+def _loops_around(op: Operation) -> Iterator[tuple[SSAValue, Processor]]:
+    """Yields the index and the processor of each mapped loop around an op, the innermost first."""
     parent = op.parent_op()
     while parent is not None:
-        if isinstance(parent, ForallOp):
-            yield from reversed(parent.mapping)
+        if isinstance(parent, ForallOp) and parent.mapping:
+            yield from reversed([*zip(parent.indices, parent.mapping, strict=True)])
         parent = parent.parent_op()
 
 
@@ -439,8 +449,7 @@ def _verify_writes(op: Operation, outside: Sequence[Processor]) -> None:
         if not isinstance(root, BlockArgument) and not isinstance(root.owner, memref.AllocaOp):
             raise VerifyException(f"{op.name} takes {buffer.type}, which is no operand of the kernel and no local")
     mapping = op.attributes.get(MAPPING)
-    rank = len(op.iterator_types) if isinstance(op, GenericOp) else len(shape_of(targets_of(op)[0]))
-    if mapping is not None and (not isa(mapping, ArrayAttr[ProcessorAttr]) or len(mapping) != rank):
+    if mapping is not None and (not isa(mapping, ArrayAttr[ProcessorAttr]) or len(mapping) != rank_of(op)):
         raise VerifyException("the mapping of a stage must have one #buf.processor for each of its loops")
     for target in targets_of(op):
         local = root_of(target).owner
@@ -449,23 +458,12 @@ def _verify_writes(op: Operation, outside: Sequence[Processor]) -> None:
             and isinstance(local, Operation)
             and Processor.LANE in outside
             and Processor.LANE not in around(local)
-            and not _lanes_around(op) <= {*_taken_from(target)}
+            and not {i for i, processor in _loops_around(op) if processor is Processor.LANE} <= {*_taken_from(target)}
         ):
             raise VerifyException(
                 "a lane writes a register that all lanes share: allocate it inside the loop over lanes or in the "
                 "memory of the workgroup, or write a part that depends on each loop over lanes"
             )
-
-
-def _lanes_around(op: Operation) -> set[SSAValue]:
-    """Returns the indices of the loops over lanes around an op."""
-    indices, parent = set[SSAValue](), op.parent_op()
-    while parent is not None:
-        if isinstance(parent, ForallOp):
-            mapped = zip(parent.mapping, parent.indices, strict=False)
-            indices.update(index for processor, index in mapped if processor is Processor.LANE)
-        parent = parent.parent_op()
-    return indices
 
 
 def _taken_from(value: SSAValue) -> Iterator[SSAValue]:

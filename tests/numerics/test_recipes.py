@@ -109,6 +109,22 @@ def test_a_product_by_hand(recipe: Recipe, shape: tuple[int, int, int]) -> None:
     np.testing.assert_allclose(actual, expected[0], rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_product_as_scheduled(dtype: type) -> None:
+    """The recipe of a schedule fits a product of each type of floats."""
+    inputs = [floats(12, 20).astype(dtype), floats(20, 40).astype(dtype)]
+    module, recipes = traced(layer, inputs), list[Recipe | None]()
+
+    def recipe_for(kernel: KernelOp) -> Recipe | None:
+        recipes.append(of_schedule(kernel))
+        return recipes[-1]
+
+    (expected,) = reference(module, inputs)
+    (actual,) = as_native_code(module, inputs, change=with_recipes(recipe_for))
+    assert any(recipe is not None and Vectorize() in recipe for recipe in recipes)
+    assert_same(actual, expected, 1e-5 if dtype is np.float32 else 16 * float(np.finfo(dtype).eps), "recipe")
+
+
 def drawn_recipe(draw: Random) -> Recipe:
     """Returns a recipe of a product that is likely to fit."""
     rows, columns = draw.choice([1, 2, 4, 8, 16]), draw.choice([2, 4, 8, 16, 32])

@@ -455,8 +455,7 @@ def _is_known(op: GenericOp | FillOp | memref.CopyOp, buffer: SSAValue) -> bool:
 
 def _mapping(op: GenericOp | FillOp | memref.CopyOp) -> tuple[Processor, ...]:
     """Returns the processor of each loop of a stage; vectors of other ops are loops, of which LLVM makes vectors."""
-    rank = len(op.iterator_types) if isinstance(op, GenericOp) else len(shape_of(targets_of(op)[0]))
-    mapping = mapping_of(op, rank)
+    mapping = mapping_of(op)
     if Processor.VECTOR in mapping and not _is_vector(op):
         return tuple(Processor.SEQUENTIAL if p is Processor.VECTOR else p for p in mapping)
     return mapping
@@ -465,8 +464,7 @@ def _mapping(op: GenericOp | FillOp | memref.CopyOp) -> tuple[Processor, ...]:
 def _is_vector(op: GenericOp | FillOp | memref.CopyOp) -> bool:
     """Returns whether the innermost loop of a stage is written as vectors."""
     kinds = {element_of(buffer) for buffer in (*sources_of(op), *targets_of(op))}
-    rank = len(op.iterator_types) if isinstance(op, GenericOp) else len(shape_of(targets_of(op)[0]))
-    if Processor.VECTOR not in mapping_of(op, rank) or len(kinds) > 1 or not kinds <= {*VECTORS}:
+    if Processor.VECTOR not in mapping_of(op) or len(kinds) > 1 or not kinds <= {*VECTORS}:
         return False
     return not isinstance(op, GenericOp) or all(isinstance(inner, VECTORIZED) for inner in op.body.block.ops)
 

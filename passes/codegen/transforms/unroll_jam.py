@@ -9,7 +9,7 @@ from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import element_of, is_shape_only, shape_of
-from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp, map_stage
+from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp, map_stage, rank_of
 from tensorgrad.dialects.recipe import Processor, UnrollJam
 from tensorgrad.passes.codegen.transforms.building import TileBuilder
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
@@ -104,8 +104,7 @@ def _widened(builder: TileBuilder, loops: ForallOp) -> bool:
     elif isinstance(op, GenericOp):
         new = builder.widened(op, loops.indices, sizes)
     if new is not None:
-        rank = len(sizes) + (len(op.iterator_types) if isinstance(op, GenericOp) else 0)
-        map_stage(new, [*loops.mapping, *[Processor.SEQUENTIAL] * (rank - len(sizes))])
+        map_stage(new, [*loops.mapping, *[Processor.SEQUENTIAL] * (rank_of(new) - len(sizes))])
     return new is not None
 
 

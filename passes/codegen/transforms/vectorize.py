@@ -20,11 +20,11 @@ VECTORS = (f32, f64)
 
 def vectorize(kernel: TiledOp, step: Vectorize) -> None:
     """Runs the innermost loop of stages as vectors, where all elements along it are adjacent."""
-    stages = {op: extents for op in kernel.walk() if (extents := _vectorizable(op)) and extents[-1] > 1}
+    stages = [op for op in kernel.walk() if (extents := _vectorizable(op)) and extents[-1] > 1]
     if not any(isinstance(stage, GenericOp) for stage in stages):
         raise DoesNotFit("no stage reads or writes adjacent floats in its innermost loop")
-    for stage, extents in stages.items():
-        map_stage(stage, [*mapping_of(stage, len(extents))[:-1], Processor.VECTOR])
+    for stage in stages:
+        map_stage(stage, [*mapping_of(stage)[:-1], Processor.VECTOR])
 
 
 def _vectorizable(op: Operation) -> tuple[int, ...]:
@@ -40,13 +40,10 @@ def _vectorizable(op: Operation) -> tuple[int, ...]:
         return ()
     last, moving = AffineDimExpr(len(extents) - 1), False
     for buffer, m in zip(op.operands, maps_of(op), strict=True):
-        if is_shape_only(buffer) or last.position not in m.used_dims():
+        along = [last.position in result.used_dims() for result in m.results]
+        if is_shape_only(buffer) or not any(along):
             continue
-        if (
-            element_of(buffer) != f32
-            or m.results[-1] != last
-            or any(last.position in r.used_dims() for r in m.results[:-1])
-        ):
+        if element_of(buffer) not in VECTORS or m.results[-1] != last or any(along[:-1]):
             return ()
         moving = True
     return extents if moving else ()
