@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.buf_tiles import DISPATCHED, ForallOp, TiledOp, around
@@ -29,7 +29,7 @@ from tensorgrad.passes.codegen.transforms.indices import (
 
 
 def free_nests(kernel: TiledOp) -> list[ForallOp]:
-    """Returns the outermost loops without a processor: one nest or, after `stage`, several over the same points.
+    """Returns the outermost loops without a processor: one nest or, after `interchange` or a peeled tile, several.
 
     Raises:
         DoesNotFit: All have one.
@@ -123,7 +123,7 @@ def _tile(loops: ForallOp, step: Tile) -> None:
     if step.peel and max(apart) > 1:
         raise DoesNotFit("tiles whose points are apart lie between each other, so none can be peeled off")
     builder = TileBuilder.before(loops)
-    divisions = [_Division.of(loops, *numbers) for numbers in enumerate(zip(step.sizes, apart, strict=True))]
+    divisions = [_Division.of(*numbers) for numbers in zip(loops.extents, step.sizes, apart, strict=True)]
     choices = [division.peeled(builder) if step.peel else [division] for division in divisions]
     for parts in itertools.product(*choices):
         copy = builder.insert(loops.clone())
@@ -186,17 +186,16 @@ class _Division:
     apart: int
 
     @staticmethod
-    def of(loops: ForallOp, loop: int, numbers: tuple[int, int]) -> _Division:
-        """Returns the division of one of some loops into tiles of a size, whose points are so far apart.
+    def of(extent: int | SSAValue, size: int, apart: int) -> _Division:
+        """Returns the division of a loop into tiles of a size, whose points are so far apart.
 
         Raises:
             DoesNotFit: Tiles of points apart from each other don't cover the loop.
         """
-        size, apart = numbers
-        most = most_of(loops.extents[loop])
+        most = most_of(extent)
         if apart > 1 and most > size * apart:
             raise DoesNotFit(f"tiles of {size} points that are {apart} apart don't cover a loop of {most}")
-        return _Division(bounds_of(loops.extents[loop]), size, apart)
+        return _Division(bounds_of(extent), size, apart)
 
     def tiles(self) -> list[Index]:
         """Returns indices whose least is the number of tiles."""
