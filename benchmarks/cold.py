@@ -115,14 +115,22 @@ def cold(name: str, device: str = "wgpu", cache: Path | None = None) -> Cold:
     Raises:
         subprocess.CalledProcessError: It fails.
     """
-    switches = {SWITCH: "0", CACHE_VARIABLE: "0"}
-    if cache is not None:
-        switches = {SWITCH: "1", VARIABLE: str(cache), CACHE_VARIABLE: str(cache / "objects")}
-    return _started(OURS, name, device, "", switches)
+    return started(OURS, name, device, "", cache_switches(cache))
 
 
-def _started(code: str, name: str, where: str, folder: str, switches: dict[str, str]) -> Cold:
-    """Runs a first step in a new process, with additional environment variables."""
+def cache_switches(cache: Path | None) -> dict[str, str]:
+    """Returns environment variables for caches of programs and native code in a directory; `None` disables them."""
+    if cache is None:
+        return {SWITCH: "0", CACHE_VARIABLE: "0"}
+    return {SWITCH: "1", VARIABLE: str(cache), CACHE_VARIABLE: str(cache / "objects")}
+
+
+def started(code: str, name: str, where: str, folder: str, switches: dict[str, str]) -> Cold:
+    """Runs a first step in a new process: a program made of `CHILD`, with additional environment variables.
+
+    Raises:
+        subprocess.CalledProcessError: It fails.
+    """
     start = time.time()
     command = [sys.executable, "-c", code, name, where, folder]
     environment = {name: value for name, value in os.environ.items() if name != WITHOUT_BYTECODE}
@@ -142,7 +150,7 @@ def peer_cold(name: str, peer: str, folder: Path) -> Cold:
     Raises:
         subprocess.CalledProcessError: It fails.
     """
-    return _started(PEER, name, peer, str(folder), {})
+    return started(PEER, name, peer, str(folder), {})
 
 
 def touching_seconds(size: int) -> float:

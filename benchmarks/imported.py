@@ -3,230 +3,80 @@
 from __future__ import annotations
 
 import copy
+import json
+import statistics
+import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
 import torch
-import torch.nn.functional as F
+from rich.console import Console
+from rich.table import Table
 from torch import nn
 
 import tensorgrad as tg
-from benchmarks.harness import Contestant, measure, report
+from benchmarks.cold import CHILD, Cold, cache_switches, started
+from benchmarks.harness import Contestant, machine, measure, report
+from benchmarks.torch_modules import MODELS, eager_step, imported_training
 
+MODULE = """import torch
+from benchmarks.torch_modules import MODELS, eager_step, imported_training
+torch.manual_seed(0)
+module, batch = MODELS[name]()"""
+"""How the processes of first steps begin: a program that imports a module has it in PyTorch in either case."""
 
-class Residual(nn.Module):
-    """A small residual network of 32 x 32 images."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = self.block(3, 32)
-        self.blocks = nn.ModuleList([self.block(32, 32) for _ in range(4)])
-        self.head = nn.Linear(32, 10)
-
-    @staticmethod
-    def block(inputs: int, outputs: int) -> nn.Module:
-        return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.stem(x)
-        for block in self.blocks:
-            x = x + block(x)
-        return self.head(x.mean((2, 3)))
-
-
-class Language(nn.Module):
-    """A transformer of tokens, or an LSTM."""
-
-    def __init__(self, recurrent: bool) -> None:
-        super().__init__()
-        self.embedding, self.recurrent = nn.Embedding(256, 128), recurrent
-        layer = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True, norm_first=True)
-        self.body = (
-            nn.LSTM(128, 128, 2, batch_first=True)
-            if recurrent
-            else nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
-        )
-        self.head = nn.Linear(128, 256)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        hidden = self.body(self.embedding(tokens))
-        return self.head(hidden[0] if self.recurrent else hidden)
-
-
-class UNet(nn.Module):
-    """Convolutions down and up, with a skip connection."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.down, self.deep, self.last = Residual.block(3, 16), Residual.block(16, 32), Residual.block(32, 16)
-        self.up, self.head = nn.ConvTranspose2d(32, 16, 2, 2), nn.Conv2d(16, 4, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        first = self.down(x)
-        deep = self.up(self.deep(F.max_pool2d(first, 2)))
-        return self.head(self.last(torch.cat([deep, first], 1)))
-
-
-class Decoder(nn.Module):
-    """A causal language model whose head is its embedding."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding, self.positions = nn.Embedding(256, 128), nn.Embedding(64, 128)
-        self.blocks = nn.ModuleList([Attention() for _ in range(3)])
-        self.norm = nn.LayerNorm(128)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.embedding(tokens) + self.positions.weight
-        for block in self.blocks:
-            x = block(x)
-        return self.norm(x) @ self.embedding.weight.T
-
-
-class Attention(nn.Module):
-    """A block of a decoder: causal attention of four heads, and a perceptron."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norms = nn.ModuleList([nn.LayerNorm(128), nn.LayerNorm(128)])
-        self.qkv, self.out = nn.Linear(128, 384), nn.Linear(128, 128)
-        self.perceptron = nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = (part.unflatten(-1, (4, 32)).transpose(1, 2) for part in self.qkv(self.norms[0](x)).chunk(3, -1))
-        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(heads.transpose(1, 2).flatten(2))
-        return x + self.perceptron(self.norms[1](x))
-
-
-class Patches(nn.Module):
-    """A vision transformer, or a mixer of perceptrons, over 8 x 8 patches of 4 x 4 pixels."""
-
-    def __init__(self, mixes: bool) -> None:
-        super().__init__()
-        self.embedding, self.head = nn.Conv2d(3, 96, 4, 4), nn.Linear(96, 10)
-        layer = nn.TransformerEncoderLayer(96, 4, 192, dropout=0.0, batch_first=True, norm_first=True)
-        body = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
-        self.body = nn.Sequential(*(Mixer() for _ in range(4))) if mixes else body
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.body(self.embedding(x).flatten(2).transpose(1, 2)).mean(1))
-
-
-class Mixer(nn.Module):
-    """A block of an MLP-Mixer: a perceptron over patches and one over channels."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norms = nn.ModuleList([nn.LayerNorm(96), nn.LayerNorm(96)])
-        self.patches, self.channels = (
-            nn.Sequential(nn.Linear(size, 2 * size), nn.GELU(), nn.Linear(2 * size, size)) for size in (64, 96)
-        )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + self.patches(self.norms[0](x).transpose(1, 2)).transpose(1, 2)
-        return x + self.channels(self.norms[1](x))
-
-
-def mobile() -> nn.Module:
-    """Returns a network of depthwise convolutions, each between two that mix channels."""
-
-    def block(inputs: int, outputs: int, stride: int) -> list[nn.Module]:
-        wide = 3 * inputs
-        depthwise = nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False)
-        layers = [nn.Conv2d(inputs, wide, 1, bias=False), depthwise, nn.Conv2d(wide, outputs, 1, bias=False)]
-        sizes = (wide, wide, outputs)
-        return [
-            part
-            for layer, size in zip(layers, sizes, strict=True)
-            for part in (layer, nn.BatchNorm2d(size), nn.ReLU6())
-        ]
-
-    body = [*block(16, 24, 2), *block(24, 24, 1), *block(24, 32, 2), *block(32, 32, 1)]
-    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)]
-    return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *body, *head)
-
-
-class Graph(nn.Module):
-    """Three convolutions over the edges of a graph of 500 nodes."""
-
-    edges: torch.Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList([nn.Linear(64, 64) for _ in range(3)])
-        self.register_buffer("edges", torch.randint(0, 500, (2, 4000)))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        source, target = self.edges
-        for layer in self.layers:
-            x = F.relu(x + torch.zeros_like(x).index_add(0, target, layer(x)[source]) / 8)
-        return x
-
-
-def _tokens() -> torch.Tensor:
-    return torch.randint(0, 256, (8, 64))
-
-
-MODELS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
-    "mlp": lambda: (
-        nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 512), nn.GELU(), nn.Linear(512, 10)),
-        torch.randn(64, 256),
-    ),
-    "residual": lambda: (Residual(), torch.randn(16, 3, 32, 32)),
-    "unet": lambda: (UNet(), torch.randn(8, 3, 32, 32)),
-    "transformer": lambda: (Language(recurrent=False), _tokens()),
-    "lstm": lambda: (Language(recurrent=True), _tokens()),
-    "decoder": lambda: (Decoder(), _tokens()),
-    "vision transformer": lambda: (Patches(mixes=False), torch.randn(16, 3, 32, 32)),
-    "mixer": lambda: (Patches(mixes=True), torch.randn(16, 3, 32, 32)),
-    "mobile": lambda: (mobile(), torch.randn(16, 3, 32, 32)),
-    "graph": lambda: (Graph(), torch.randn(500, 64)),
-}
-"""The modules, each with a batch."""
+HERE = CHILD.format(
+    importing=MODULE,
+    building="training = imported_training(module, batch, where)",
+    stepping="float(training.step(x=batch.numpy()))",
+)
+PYTORCH = CHILD.format(importing=MODULE, building="step = eager_step(module, batch)", stepping="step()")
+"""The programs of processes that take a first step: of an imported module, and of the module itself."""
 
 
 def imported(module: nn.Module, batch: torch.Tensor, device: tg.DeviceName) -> Contestant:
-    """Returns a training step of a module here; its first step includes importing and compiling."""
-    training: list[tg.Training] = []
-    array = batch.numpy()
-
-    def step() -> float:
-        if not training:
-            training.append(
-                tg.compile(
-                    tg.from_torch(module, batch),
-                    loss=lambda model, x: tg.mean(tg.square(model(x))),
-                    optimizer=tg.optim.sgd(0.01),
-                    inputs={"x": tg.spec(array.shape, "f32" if array.dtype == np.float32 else "i32")},
-                    device=device,
-                )
-            )
-        return float(training[0].step(x=array))
-
-    return Contestant("tensorgrad", step)
-
-
-def eager(module: nn.Module, batch: torch.Tensor) -> Contestant:
-    """Returns a training step of a module in PyTorch."""
-    optimizer = torch.optim.SGD(module.parameters(), 0.01)
-
-    def step() -> float:
-        optimizer.zero_grad()
-        loss = module(batch).square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss.item()
-
-    return Contestant("pytorch", step)
+    """Returns a training step of a module here."""
+    training, array = imported_training(module, batch, device), batch.numpy()
+    return Contestant("tensorgrad", lambda: float(training.step(x=array)))
 
 
 def report_imported(device: tg.DeviceName, rounds: int, seconds: float, out: Path, clock: Callable[[], float]) -> None:
-    """Times every module here and in PyTorch, and reports the ratios to PyTorch."""
+    """Times every module here and in PyTorch, and reports the ratios to PyTorch; then first steps in new processes."""
     for name, build in MODELS.items():
         torch.manual_seed(0)
         module, batch = build()
-        contestants = [imported(copy.deepcopy(module), batch, device), eager(module, batch)]
+        contestants = [
+            imported(copy.deepcopy(module), batch, device),
+            Contestant("pytorch", eager_step(module, batch)),
+        ]
         timings = measure(contestants, rounds, seconds, clock)
         report(f"imported {name}", timings, "pytorch", out / f"imported {name}.json")
+    report_starts(device, min(rounds, 3), out / "imported starts.json")
+
+
+def report_starts(device: tg.DeviceName, rounds: int, out: Path) -> None:
+    """Prints the median seconds from the start of a process to a first loss, here and in PyTorch; writes all as JSON.
+
+    Here, each module is started twice: with empty caches of programs and native code, and with those that this left.
+    """
+    runs: dict[str, dict[str, list[Cold]]] = {name: {"pytorch": [], "first": [], "second": []} for name in MODELS}
+    for name, starts in runs.items():
+        for _ in range(rounds):
+            starts["pytorch"].append(started(PYTORCH, name, device, "", {}))
+            with tempfile.TemporaryDirectory() as folder:
+                for part in ("first", "second"):
+                    starts[part].append(started(HERE, name, device, "", cache_switches(Path(folder))))
+    table = Table(title=f"seconds from the start of a process to a first loss, on {device}")
+    for column in ("", "pytorch", "first start", "ratio", "second start", "ratio"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, starts in runs.items():
+        peer, first, second = (statistics.median(run.process for run in part) for part in starts.values())
+        cells = (peer, first, first / peer, second, second / peer)
+        table.add_row(name, *(f"{cell:.2f}" for cell in cells))
+    console = Console(width=max(120, Console().width))
+    console.print(table)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    seconds = {name: {part: list(map(asdict, each)) for part, each in starts.items()} for name, starts in runs.items()}
+    out.write_text(json.dumps({"machine": machine(), "starts": seconds}, indent=1))
+    console.print(f"written to {out}")

@@ -11,6 +11,8 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cache
+from queue import SimpleQueue
+from threading import Thread
 from typing import IO, Any
 
 MARK = b"tensorgrad object\n"
@@ -192,10 +194,21 @@ def receive(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    """Compiles texts until the input ends. Exits on one that LLVM rejects; the parent then reports the error."""
+    """Compiles texts until the input ends. Exits on one that LLVM rejects; the parent then reports the error.
+
+    A thread reads the input, so that the parent can write a text while another is compiled, whatever pipes hold.
+    """
+    texts: SimpleQueue[bytes | None] = SimpleQueue()
+
+    def read() -> None:
+        while (text := receive(sys.stdin.buffer)) is not None:
+            texts.put(text)
+        texts.put(None)
+
+    Thread(target=read, daemon=True).start()
     machine()
     send(sys.stdout.buffer, MARK)
-    while (text := receive(sys.stdin.buffer)) is not None:
+    while (text := texts.get()) is not None:
         send(sys.stdout.buffer, MARK + object_of(text.decode()))
 
 

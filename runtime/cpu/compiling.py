@@ -9,6 +9,7 @@ import contextlib
 import subprocess
 import sys
 import threading
+from collections import deque
 from dataclasses import dataclass
 from typing import IO, Self, cast
 
@@ -50,6 +51,7 @@ class Compilers:
         self._waiting: list[Job] = []  # jobs that no worker has started
         self._begun = 0
         self._characters = 0
+        self._finishing = False
         self._closed = False
         self._helpers: list[_Helper] = []
         self._threads: list[threading.Thread] = []
@@ -83,13 +85,15 @@ class Compilers:
         Raises:
             RuntimeError: LLVM rejects a text.
         """
+        self._finishing = True
         while True:
             with self._changed:
                 while not self._waiting and self._begun:
                     if not self._changed.wait(HELPER_SECONDS):
-                        for helper in self._helpers:  # whose job goes back to the queue
+                        for helper in self._helpers:  # whose jobs go back to the queue
                             helper.stop()
                 if not self._waiting:
+                    self._finishing = False
                     return
                 job = self._take()
             job.object = compiler.object_of(job.text)
@@ -106,22 +110,33 @@ class Compilers:
         thread.start()
 
     def _serve(self, helper: _Helper) -> None:
-        """Feeds texts to a worker one by one, until it fails or the queue is empty."""
+        """Feeds texts to a worker until it fails or the `with` block ends.
+
+        While others are being added, it has the next one before it returns one: this thread may have to wait for
+        Python's lock, which the thread that adds them holds. At the end, all threads share what is left.
+        """
         is_fine = helper.received() is not None
+        jobs: deque[Job] = deque()
         while is_fine:
             with self._changed:
-                while not self._waiting and not self._closed:
+                while not (self._waiting or jobs or self._closed):
                     self._changed.wait()
                 if self._closed:
                     return
-                job = self._take()
-                self._begun += 1
-            job.object = helper.compiled(job.text)
-            is_fine = job.object is not None
+                most = 1 if self._finishing else 2
+                new = [self._take() for _ in range(min(most - len(jobs), len(self._waiting)))]
+                self._begun += len(new)
+            for job in new:
+                helper.send(job.text)
+            jobs.extend(new)
+            jobs[0].object = helper.received()
+            is_fine = jobs[0].object is not None
             with self._changed:
-                self._begun -= 1
-                if not is_fine:
-                    self._waiting.append(job)
+                self._begun -= 1 if is_fine else len(jobs)
+                if is_fine:
+                    jobs.popleft()
+                else:
+                    self._waiting.extend(jobs)
                 self._changed.notify_all()
 
 
@@ -138,15 +153,17 @@ class _Helper:
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=quiet, creationflags=_NO_WINDOW)
 
-    def compiled(self, text: str) -> bytes | None:
-        """Returns the object file of a text; `None` if the worker fails, which ends it."""
+    def send(self, text: str) -> None:
+        """Sends a text, whose object file is a later message."""
         assert self._process is not None and self._process.stdin is not None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # it has ended, as its next message says
             compiler.send(self._process.stdin, text.encode())
-        return self.received()
 
     def received(self) -> bytes | None:
-        """Returns the worker's next message, empty when it is ready; `None` if the worker fails, which ends it."""
+        """Returns the worker's next message: empty when it is ready, then the object file of each text, in order.
+
+        `None` if the worker fails, which ends it.
+        """
         if self._process is None:
             return None
         compiled = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.export import ExportedProgram
 from torch_comparison import differences
 from torch_modules import FAMILIES, Function
 
@@ -31,6 +33,30 @@ def test_products_of_groups() -> None:
     ends = torch.tensor([2, 2, 5], dtype=torch.int32)
     module = Function(lambda rows, matrices: torch.ops.aten._grouped_mm(rows, matrices, ends), (5, 8), (3, 8, 8))
     assert max(differences(module.bfloat16(), []).values()) < 2e-2
+
+
+def test_a_functional_program_is_not_traced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ExportedProgram, "run_decompositions", None)
+    module = Function(
+        lambda a, b: [
+            a.T,
+            a.mT,
+            a.flatten(1).unflatten(1, (3, 3)),
+            a.reshape_as(b),
+            a.expand_as(torch.stack([a, b.reshape(3, 3, 3)])),
+            *a.chunk(2),
+            *a.split([1, 2], 1),
+            *a.tensor_split(2),
+            *a.tensor_split((1, 2), 1),
+            *torch.unsafe_chunk(a, 2),
+            a.to(torch.float32) * 1,
+            a.to(b),
+            F.dropout(a, 0.5, training=False),
+        ],
+        (3, 3, 3),
+        (3, 9),
+    )
+    check(module, [])
 
 
 def check(module: torch.nn.Module, inputs: list[torch.Tensor]) -> None:

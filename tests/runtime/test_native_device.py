@@ -303,8 +303,9 @@ def test_what_a_process_fails_to_compile_this_one_does(
     monkeypatch.setattr(subprocess, "Popen", lambda _, **options: start([sys.executable, str(file)], **options))
     with objects.compiling_ahead() as ahead:
         ahead.add(module("f"))
+        ahead.add(module("g", "f"))
         if helper.startswith(READY):
-            time.sleep(0.5)  # until it has begun with that
+            time.sleep(0.5)  # until it has both
         native = code.NativeCode(module("f"), module("g", "f"))
     number = np.zeros(1, np.int32)
     native.function("g", ctypes.c_void_p)(number.ctypes.data)

@@ -84,6 +84,11 @@ def _native_dropout(input: Tensor, p: float, train: bool | None, call: Call) -> 
     return tg.where(kept, input / (1 - p), 0.0), kept
 
 
+@rule("dropout", is_random=True)
+def _dropout(input: Tensor, p: float, train: bool, call: Call) -> Tensor:
+    return _native_dropout(input, p, train, call)[0]
+
+
 @rule("feature_dropout", is_random=True)
 def _feature_dropout(input: Tensor, p: float, train: bool, call: Call) -> Tensor:
     if not train or not p:

@@ -292,7 +292,9 @@ def _detach(self: Tensor) -> Tensor:
 
 
 @rule("to _to_copy")
-def _to(self: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def _to(self: Tensor, dtype: torch.dtype | None = None, other: Tensor | None = None) -> Tensor:
+    if other is not None:
+        return tg.cast(self, other.dtype)
     return self if dtype is None else tg.cast(self, computed_in(dtype))
 
 

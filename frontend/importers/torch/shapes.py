@@ -10,8 +10,8 @@ from tensorgrad.importers.torch.table import Call, moving
 from tensorgrad.tracing.tensor import Tensor
 
 
-@moving("view reshape _unsafe_view unflatten flatten view_copy _reshape_copy reshape_as unsafe_chunk")
-def _view(self: Tensor, call: Call, size: Any = None, dim: Any = None, sizes: Any = None) -> Tensor:
+@moving("view reshape _unsafe_view unflatten flatten view_copy _reshape_copy reshape_as")
+def _view(self: Tensor, call: Call, **shape: Any) -> Tensor:
     return tg.reshape(self, call.shape)
 
 
@@ -35,9 +35,14 @@ def _transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
     return tg.swapaxes(self, dim0, dim1)
 
 
-@moving("t t_copy numpy_T mT")
+@moving("t t_copy mT")
 def _t(self: Tensor) -> Tensor:
     return tg.swapaxes(self, -1, -2) if self.ndim > 1 else self
+
+
+@moving("numpy_T")
+def _numpy_t(self: Tensor) -> Tensor:
+    return tg.permute(self, tuple(reversed(range(self.ndim))))
 
 
 # Parts
@@ -78,17 +83,16 @@ def _select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 
 @moving(
-    "split split_with_sizes split_copy split_with_sizes_copy chunk unsafe_split unsafe_split_with_sizes tensor_split"
+    "split split_with_sizes split_copy split_with_sizes_copy chunk unsafe_chunk unsafe_split unsafe_split_with_sizes "
+    "tensor_split"
 )
-def _split(
-    self: Tensor, call: Call, split_size: Any = None, split_sizes: Any = None, dim: int = 0, chunks: int = 0
-) -> Any:
-    parts: list[Tensor] = []
+def _split(self: Tensor, call: Call, dim: int = 0, **parts: Any) -> Any:
+    views: list[Tensor] = []
     start = 0
     for part in call.outputs:
-        parts.append(tg.narrow(self, dim, start, part.shape[dim]))
+        views.append(tg.narrow(self, dim, start, part.shape[dim]))
         start += part.shape[dim]
-    return parts
+    return views
 
 
 @moving("unbind unbind_copy")
