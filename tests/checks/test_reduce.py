@@ -12,6 +12,7 @@ import pytest
 from buffer_text import normal, parse, pointwise
 from xdsl.dialects.linalg.ops import GenericOp
 
+from tensorgrad.checks.reduction.edits import first_operand, functions, last_operand
 from tensorgrad.checks.reduction.kernels import drop_inputs
 from tensorgrad.checks.reduction.language import Language
 from tensorgrad.checks.reduction.minimizing import minimized, spread
@@ -301,3 +302,25 @@ def test_errors(
 def test_what_fails_only_as_it_is_written() -> None:
     with pytest.raises(ProgramError, match="fails only as it is written"):
         reduced(CALL, lambda module: module == CALL)
+
+
+def test_functions_that_return_are_edited() -> None:
+    module = parse_module("func.func private @declared()\nfunc.func @f(%x: tensor<f32>) { func.return }", "f")
+    assert [(function.sym_name.data, end.name) for function, end in functions(module)] == [("f", "func.return")]
+
+
+def test_an_op_is_replaced_by_an_operand_of_its_type() -> None:
+    module = parse_module(
+        """
+        func.func @f(%c: tensor<i1>, %x: tensor<f32>, %y: tensor<f32>) -> (tensor<f32>, tensor<i1>) {
+          %0 = tg.select %c, %x, %y : tensor<i1>, tensor<f32>, tensor<f32>
+          %1 = tg.compare %x, %y predicate = "lt" : tensor<f32>, tensor<f32>
+          func.return %0, %1 : tensor<f32>, tensor<i1>
+        }
+        """,
+        "f",
+    )
+    ((function, _),) = functions(module)
+    (_, x, y), (select, less, _) = function.args, function.body.block.ops
+    assert first_operand(select, select.results[0]) is x and last_operand(select, select.results[0]) is y
+    assert first_operand(less, less.results[0]) is None and last_operand(less, less.results[0]) is None

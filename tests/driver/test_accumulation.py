@@ -15,12 +15,15 @@ from test_fit import data as batches
 from test_fit import training as noisy_training
 
 import tensorgrad as tg
+from tensorgrad.dialects.functions import find_function
 from tensorgrad.driver.compiling.running import Phases, run_passes
+from tensorgrad.driver.stepping.accumulation import ALIGNMENT, bytes_of_outputs
 from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.program import Dispatch
 from tensorgrad.runtime.webgpu import WebGPUExecutable
+from tensorgrad.tools.parsing import parse_module
 from tensorgrad.train.callbacks import Checkpoints
 
 DEVICES = ["numpy", "cpu", "wgpu"]
@@ -46,6 +49,12 @@ def part(arrays: dict[str, np.ndarray], number: int, size: int = 4) -> dict[str,
 
 def close(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray], tolerance: float = 2e-6) -> bool:
     return all(np.allclose(actual[name], expected[name], rtol=tolerance * 10, atol=tolerance) for name in expected)
+
+
+def test_results_are_aligned_where_memory_is_planned():
+    text = "func.func @f(%x: tensor<9x10xf64>, %y: tensor<f32>, %z: tensor<64xf32>) -> (tensor<9x10xf64>, tensor<f32>, "
+    text += "tensor<64xf32>) { func.return %x, %y, %z : tensor<9x10xf64>, tensor<f32>, tensor<64xf32> }"
+    assert bytes_of_outputs(find_function(parse_module(text, "f"), "f")) == (3 + 1 + 1) * ALIGNMENT
 
 
 @pytest.mark.in_turns(3)

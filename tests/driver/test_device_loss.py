@@ -100,6 +100,17 @@ def test_a_loss_is_found_when_a_result_is_read() -> None:
     assert not same(training.state_dict(), state)
 
 
+def test_only_steps_that_change_something_lead_to_snapshots() -> None:
+    journal, nobody = restarting.Journal(every=2), cast(Any, lambda: None)
+    evaluation = restarting.Step(nobody, {}, {}, changes=False, bytes=0, number=1)
+    step = dataclasses.replace(evaluation, changes=True)
+    for call in (step, evaluation, evaluation, restarting.Write(nobody, {}, bytes=0)):
+        journal.add(call)
+        assert not journal.is_due
+    journal.add(step)
+    assert journal.is_due
+
+
 @pytest.mark.in_turns(2, 1)
 @pytest.mark.parametrize("every", [1, 5])
 def test_snapshots_bound_what_is_repeated(every: int) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 UNARY = """
 abs neg exp sin cos tan tanh erf erfc floor ceil round sign square frac trunc expm1 sinh cosh asinh atan sigmoid relu
 reciprocal nan_to_num exp2 sqrt rsqrt log log2 log10 log1p acosh asin acos atanh isnan isinf isfinite positive
-logit lgamma digamma erfinv deg2rad rad2deg
+logit lgamma erfinv deg2rad rad2deg
 """
 """All but `sinc`, whose derivative in PyTorch cancels near zero until no digit is right."""
 
@@ -41,6 +41,7 @@ TEMPLATES = [
     *(f"torch.{name}({{x}})" for name in ("sum", "mean", "amax", "prod", "var", "std", "argmax", "max", "min")),
     *(f"torch.{name}({{x}}, {{d}})" for name in ("cumsum", "cumprod", "logcumsumexp", "softmax", "log_softmax")),
     *(f"torch.{name}({{x}}, {{d}})[{{n}} % 2]" for name in ("max", "min", "cummax", "cummin")),
+    "torch.digamma({x}.abs() + 0.5)",  # PyTorch's derivative has four digits near the poles
     "torch.sort({x}, {d}, stable=True)[{n} % 2]",  # as other sorts, and medians, give ties in any order
     "torch.median({x}.contiguous(), {d})[0]",  # PyTorch 2.13 gives memory without values for expanded tensors
     "torch.copysign({x}, {y} + {c})",  # no level promises the sign of a zero
@@ -148,7 +149,7 @@ TEMPLATES = [
     "F.batch_norm({x}, None, None, training=True).flatten().reshape({x}.shape)",
     "F.instance_norm({x}).flatten().reshape({x}.shape)",
     "F.normalize({x}, dim={d})",
-    "F.cosine_similarity({x}, {y}, dim={d})",
+    "F.cosine_similarity({x}, {y}, dim={d}, eps=1e-20)",  # its derivative is that of longer vectors, below the bound
     "F.scaled_dot_product_attention({x}, {x} * 0.5, {x} + 1, is_causal={flag})",
     "F.glu({x}, {d})",
     "F.conv1d({x}, {y}, padding={n})",

@@ -266,6 +266,13 @@ def test_a_concrete_key_stays_concrete_in_a_trace():
     assert seen[0] == listed(random.split(random.fold_in(random.key(3), 4), 3)[1])
 
 
+def test_erfinv_of_f16_in_native_code():
+    x = np.linspace(-0.99, 0.99, 101).astype(np.float16)
+    result, expected = np.asarray(tg.jit(tg.erfinv, device="cpu")(x)), np.asarray(tg.erfinv(x.astype(np.float32)))
+    assert result.dtype == np.float16
+    assert np.abs(result - expected).max() <= 2**-10
+
+
 def test_erfinv():
     assert listed(tg.erfinv(np.array([0, 1, -1, 2, np.nan], np.float32)))[:3] == [0, np.inf, -np.inf]
     assert float(tg.erfinv(0.5)) == pytest.approx(0.4769362762044699, rel=1e-6)

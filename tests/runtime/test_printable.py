@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 import tensorgrad as tg
 from tensorgrad.errors import InputError, ProgramError, TargetError
-from tensorgrad.runtime.printable import printable
+from tensorgrad.runtime.printable import MOST_NAMES, listed, printable
 from tensorgrad.runtime.target import Target
 from tensorgrad.tools.tg import main
 
@@ -120,3 +120,10 @@ def test_texts() -> None:
     assert printable("\ud800") == "\\ud800"
     for text in ("größe.weight", "重み", "وزن", "a 👩‍🔬 b", "C:\\x"):
         assert printable(text) == text
+
+
+def test_many_names() -> None:
+    names = [f"n{number}" for number in range(MOST_NAMES + 1)]
+    whole = ", ".join(names[:MOST_NAMES])
+    assert listed(names[:MOST_NAMES]) == whole
+    assert listed(names) == f"{whole} and 1 more, {MOST_NAMES + 1} in all"

@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from safetensors import torch as safetensors_torch
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, TensorgradError, TraceError
 from tensorgrad.train.callbacks import Checkpoints, EarlyStop
+from tensorgrad.train.progress import STEPS_A_LINE, ProgressBar
 from tensorgrad.train.run import Callback
 
 pytestmark = pytest.mark.usefixtures("kept_programs")
@@ -278,6 +280,15 @@ def test_output_without_a_terminal(capsys):
     lines = out.splitlines()
     assert len(lines) <= 10 + 3 + 4
     assert "step 7, evaluation: error " in out and "20 steps, all steps done: 20 in " in out
+
+
+def test_lines_of_a_long_run(capsys):
+    bar, run = ProgressBar(), SimpleNamespace(steps=None, last_step=None, steps_done=0, step=0)
+    bar.on_start(run)
+    for run.steps_done in range(7, 3 * STEPS_A_LINE, 7):
+        bar.on_records(run, [SimpleNamespace(step=run.steps_done, loss=1.0)])
+    steps = [int(line.split()[1].rstrip(":")) for line in capsys.readouterr().out.splitlines()]
+    assert [step // STEPS_A_LINE for step in steps] == [1, 2]
 
 
 def test_output_on_a_terminal(capsys, monkeypatch):

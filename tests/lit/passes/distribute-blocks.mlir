@@ -1,6 +1,7 @@
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=merged}' | filecheck %s --check-prefix MERGED
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=grouped}' | filecheck %s --check-prefix GROUPED
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=forked}' | filecheck %s --check-prefix FORKED
+// RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=outputs}' | filecheck %s --check-prefix OUTPUTS
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=branches}' | filecheck %s --check-prefix BRANCHES
 
 // A sharded axis that is merged into an outer one remains sharded, in blocks: each block is cut. Replicated operands
@@ -106,3 +107,20 @@ func.func @branches(%p: tensor<i1> {tg.name = "p", tg.role = "input"}, %x: tenso
 // BRANCHES-NEXT:   %3 = tg.sum %2 axes = [0, 1] : tensor<2x3xf32>
 // BRANCHES-NEXT:   %4 = tg.all_reduce %1 reduction = "sum" size = 2 : tensor<3xf32>
 // BRANCHES-NEXT:   %5 = tg.all_reduce %3 reduction = "sum" size = 2 : tensor<f32>
+
+// Sharded outputs in a block for each group: each process computes its share of each group's outputs.
+func.func @outputs(%x: tensor<5x6x7xf32> {tg.name = "x", tg.role = "parameter"}, %g: tensor<4x2x3x4xf32> {tg.name = "g", tg.role = "input"}) -> tensor<5x8x4xf32> {
+  %0 = tg.transpose %g permutation = [1, 0, 2, 3] : tensor<4x2x3x4xf32>
+  %1 = tg.reshape %0 shape = [8, 3, 4] : tensor<2x4x3x4xf32>
+  %2 = tg.conv %x, %1 stride = [1] low = [0] high = [0] lhs_dilation = [1] rhs_dilation = [1] groups = 2 : tensor<5x6x7xf32>, tensor<8x3x4xf32>
+  func.return %2 : tensor<5x8x4xf32>
+}
+
+// OUTPUTS: func.func @outputs(
+// OUTPUTS-NEXT:   %0 = tg.transpose %g permutation = [1, 0, 2, 3] : tensor<2x2x3x4xf32>
+// OUTPUTS-NEXT:   %1 = tg.reshape %0 shape = [4, 3, 4] : tensor<2x2x3x4xf32>
+// OUTPUTS-NEXT:   %2 = tg.conv %x, %1 {{.*}} groups = 2 : tensor<5x6x7xf32>, tensor<4x3x4xf32>
+// OUTPUTS-NEXT:   %3 = tg.reshape %2 shape = [5, 2, 2, 4] : tensor<5x4x4xf32>
+// OUTPUTS-NEXT:   %4 = tg.all_gather %3 axis = 2 size = 2 : tensor<5x2x2x4xf32>
+// OUTPUTS-NEXT:   %5 = tg.reshape %4 shape = [5, 8, 4] : tensor<5x2x4x4xf32>
+// OUTPUTS-NEXT:   func.return %5 : tensor<5x8x4xf32>

@@ -97,6 +97,26 @@ func.func @halves() {
 
 // -----
 
+// The bits that two numbers share are at most the smaller one: no id is read beyond the 16 elements.
+// CHECK: common  wgsl     4x1x1  proved  proved  proved    proved
+wgsl.kernel @common workgroup_size = [16, 1, 1] access = ["read", "read_write"] {
+^bb0(%x: memref<16xf32>, %y: memref<64xf32>):
+  %i = wgsl.global_id dim = 0
+  %lane = wgsl.local_index
+  %index = arith.andi %i, %lane : index
+  %v = memref.load %x[%index] : memref<16xf32>
+  memref.store %v, %y[%i] : memref<64xf32>
+}
+func.func @commons() {
+  %0 = buf.arena "arena" role = "workspace" : memref<1024xi8>
+  %x = buf.view %0[0] : memref<1024xi8> to memref<16xf32>
+  %y = buf.view %0[512] : memref<1024xi8> to memref<64xf32>
+  buf.dispatch @common workgroups = [4, 1, 1] (%x, %y) : memref<16xf32>, memref<64xf32>
+  func.return
+}
+
+// -----
+
 // Tasks overlap by an element, so two threads may write it.
 // CHECK: tasks   cpu      2x1x1  proved  refuted by z3  proved    {{unknown|proved}}
 cpu.kernel @tasks access = ["read_write"] {

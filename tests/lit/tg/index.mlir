@@ -24,3 +24,11 @@ func.func @elements(%x: tensor<4x10xf32>, %i: tensor<4x1xui32>) -> (tensor<4x1xf
 // CHECK-NEXT:   %added = tg.scatter_add_along_axis %taken, %i axis = 1 extent = 10 : tensor<4x1xf32>, tensor<4x1xui32>
 // CHECK-NEXT:   func.return %taken, %added : tensor<4x1xf32>, tensor<4x10xf32>
 // CHECK-NEXT: }
+
+// An axis may have no positions, if no updates are added to it.
+func.func @nowhere(%x: tensor<0x2xf32>, %i: tensor<0x2xi32>) -> tensor<0x2xf32> {
+  %added = tg.scatter_add_along_axis %x, %i axis = 0 extent = 0 : tensor<0x2xf32>, tensor<0x2xi32>
+  func.return %added : tensor<0x2xf32>
+}
+// CHECK-LABEL: func.func @nowhere(
+// CHECK:         %added = tg.scatter_add_along_axis %x, %i axis = 0 extent = 0 : tensor<0x2xf32>, tensor<0x2xi32>

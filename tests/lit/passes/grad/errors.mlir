@@ -1,5 +1,6 @@
 // RUN: tg-opt %s --split-input-file --print-diagnostics -p 'grad' | filecheck %s
 // RUN: tg-opt %s --split-input-file --print-diagnostics -p 'grad{function=f wrt=1}' | filecheck %s --check-prefix WRT
+// RUN: tg-opt %s --split-input-file --print-diagnostics -p 'grad{function=f result=1}' | filecheck %s --check-prefix SECOND
 // RUN: not tg-opt %s -p 'grad{wrt=x}' 2>&1 | filecheck %s --check-prefix TYPE
 // RUN: not tg-opt %s -p 'grad{by=1}' 2>&1 | filecheck %s --check-prefix NAME
 
@@ -22,6 +23,7 @@ func.func @h() {
 
 // CHECK: grad needs a float scalar as first result, @f returns tensor<2xf32>
 // WRT: grad needs a float scalar as first result, @f returns tensor<2xf32>
+// SECOND: @f has no result 1
 func.func @f(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
   func.return %x : tensor<2xf32>
 }
