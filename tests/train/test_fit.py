@@ -283,10 +283,11 @@ def test_output_without_a_terminal(capsys):
 
 
 def test_lines_of_a_long_run(capsys):
-    bar, run = ProgressBar(), SimpleNamespace(steps=None, last_step=None, steps_done=0, step=0)
+    bar = ProgressBar()
+    run: Any = SimpleNamespace(steps=None, last_step=None, steps_done=0, step=0)
     bar.on_start(run)
     for run.steps_done in range(7, 3 * STEPS_A_LINE, 7):
-        bar.on_records(run, [SimpleNamespace(step=run.steps_done, loss=1.0)])
+        bar.on_records(run, [tg.callbacks.Record(run.steps_done, 0, np.float32(1), {}, learning_rate=0.1)])
     steps = [int(line.split()[1].rstrip(":")) for line in capsys.readouterr().out.splitlines()]
     assert [step // STEPS_A_LINE for step in steps] == [1, 2]
 
