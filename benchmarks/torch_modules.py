@@ -149,6 +149,27 @@ def mobile() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *body, *head)
 
 
+class Fourier(nn.Module):
+    """A Fourier neural operator of 32 x 32 points: four layers that mix channels at the lowest frequencies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lift, self.head = nn.Conv2d(1, 32, 1), nn.Conv2d(32, 1, 1)
+        self.paths = nn.ModuleList([nn.Conv2d(32, 32, 1) for _ in range(4)])
+        shape = (2, 32, 32, 8, 8)  # at positive and negative frequencies
+        self.weights = nn.ParameterList([nn.Parameter(torch.randn(shape, dtype=torch.cfloat) / 32) for _ in range(4)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.lift(x)
+        for path, weight in zip(self.paths, self.weights, strict=True):
+            spectrum = torch.fft.rfft2(x)
+            mixed = torch.zeros_like(spectrum)
+            for rows, factors in zip((slice(None, 8), slice(-8, None)), weight, strict=True):
+                mixed[..., rows, :8] = torch.einsum("bixy,ioxy->boxy", spectrum[..., rows, :8], factors)
+            x = F.gelu(torch.fft.irfft2(mixed, x.shape[-2:]) + path(x))
+        return self.head(x).flatten(1)
+
+
 class Graph(nn.Module):
     """Three convolutions over the edges of a graph of 500 nodes."""
 
@@ -184,6 +205,7 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
     "mixer": lambda: (Patches(mixes=True), torch.randn(16, 3, 32, 32)),
     "mobile": lambda: (mobile(), torch.randn(16, 3, 32, 32)),
     "graph": lambda: (Graph(), torch.randn(500, 64)),
+    "fourier": lambda: (Fourier(), torch.randn(8, 1, 32, 32)),
 }
 """The modules, each with a batch."""
 

@@ -9,6 +9,7 @@ from tensorgrad import callbacks as callbacks
 from tensorgrad import data as data
 from tensorgrad import distributed as distributed
 from tensorgrad import errors as errors
+from tensorgrad import fft as fft
 from tensorgrad import initializers as initializers
 from tensorgrad import linalg as linalg
 from tensorgrad import models as models

@@ -20,7 +20,7 @@ from tensorgrad.surface.counterparts import LIBRARIES, Counterparts, counterpart
 from tensorgrad.surface.stubs import listed
 
 NAMESPACES = (
-    *(f"tensorgrad.{name}" for name in ("callbacks", "data", "distributed", "errors", "initializers", "linalg")),
+    *(f"tensorgrad.{name}" for name in ("callbacks", "data", "distributed", "errors", "fft", "initializers", "linalg")),
     *(f"tensorgrad.{name}" for name in ("models", "nn", "onnx", "optim", "optim.schedules", "random", "testing")),
     "tensorgrad.importers.torch",
 )

@@ -81,6 +81,13 @@ class HasConstants(Protocol):
 
 
 @runtime_checkable
+class HasComplex(Protocol):
+    """A module with parameters that are complex in PyTorch: here their parts lie along a last axis."""
+
+    torch_complex: frozenset[str]
+
+
+@runtime_checkable
 class HasStored(Protocol):
     """A module that says itself how PyTorch stores its parameters."""
 
@@ -191,7 +198,7 @@ def from_torch(
     tensors = torch_tensors(model, names, turned)
     paths = {id(parameter): path for path, parameter in declarations(model).items()}
     constants = _constants(model)
-    arrays = {name: as_numpy(name, value) for name, value in state_dict.items() if name not in skipped}
+    arrays = {name: as_numpy(name, _as_real(value)) for name, value in state_dict.items() if name not in skipped}
     for name in constants.keys() & arrays.keys():
         if not np.array_equal(arrays.pop(name), constants[name]):
             raise _mistake(f"from_torch: {name} is a constant of the model, and other numbers are given")
@@ -357,6 +364,8 @@ def to_torch(
     turned = _matching("conv1d", {tensor.name: None for tensor in torch_tensors(model, names)}, conv1d)
     tensors = torch_tensors(model, names, turned)
     joined = {tensor.name: tensor.join([by_parameter[id(part)] for part in tensor.parts]) for tensor in tensors}
+    if isinstance(model, HasComplex):
+        joined |= {name: joined[name][..., 0] + 1j * joined[name][..., 1] for name in model.torch_complex}
     return joined | _constants(model)
 
 
@@ -366,6 +375,14 @@ def to_torch(
 def _mistake(message: str, kind: type[TensorgradError] = InputError) -> TensorgradError:
 
     return kind(f"{user_line()}: {message}")
+
+
+def _as_real(value: Any) -> Any:
+    """Returns complex numbers as PyTorch's `view_as_real` does: both parts along a last axis; others as they are."""
+    if not (hasattr(value, "is_complex") and value.is_complex()) and not np.iscomplexobj(value):
+        return value
+    numbers = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    return np.stack([numbers.real, numbers.imag], -1)
 
 
 def _checked(parameters: Mapping[str, Leaf | Spec], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

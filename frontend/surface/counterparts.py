@@ -332,6 +332,24 @@ xlogy                -                    torch.xlogy,torch.special.xlogy jax.sc
 zeros                np.zeros             torch.zeros                  jnp
 zeros_like           np.zeros_like        torch.zeros_like             jnp
 
+fft.Complex          -                    torch.complex                jax.lax.complex
+fft.fft              np.fft.fft           torch.fft.fft                jnp
+fft.fft2             np.fft.fft2          torch.fft.fft2               jnp
+fft.fftfreq          np.fft.fftfreq       torch.fft.fftfreq            jnp
+fft.fftn             np.fft.fftn          torch.fft.fftn               jnp
+fft.fftshift         np.fft.fftshift      torch.fft.fftshift           jnp
+fft.ifft             np.fft.ifft          torch.fft.ifft               jnp
+fft.ifft2            np.fft.ifft2         torch.fft.ifft2              jnp
+fft.ifftn            np.fft.ifftn         torch.fft.ifftn              jnp
+fft.ifftshift        np.fft.ifftshift     torch.fft.ifftshift          jnp
+fft.irfft            np.fft.irfft         torch.fft.irfft              jnp
+fft.irfft2           np.fft.irfft2        torch.fft.irfft2             jnp
+fft.irfftn           np.fft.irfftn        torch.fft.irfftn             jnp
+fft.rfft             np.fft.rfft          torch.fft.rfft               jnp
+fft.rfft2            np.fft.rfft2         torch.fft.rfft2              jnp
+fft.rfftfreq         np.fft.rfftfreq      torch.fft.rfftfreq           jnp
+fft.rfftn            np.fft.rfftn         torch.fft.rfftn              jnp
+
 linalg.cholesky      np.linalg.cholesky   torch.linalg.cholesky        jnp
 linalg.cross         np.linalg.cross      torch.linalg.cross           jnp
 linalg.det           np.linalg.det        torch.linalg.det             jnp

@@ -81,7 +81,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "cpu": _PLACE,
         "cuda": _PLACE,
         "device": _PLACE,
-        "fft": "there is no Fourier transform",
         "functional": "functions are in tensorgrad itself, such as tg.relu",
         "logdet": "tg.linalg.slogdet has logarithms of determinants, and their signs",
         "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",
@@ -94,6 +93,11 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "set_default_device": _PLACE,
         "set_grad_enabled": "tg.no_grad() and tg.enable_grad() are that, as context managers",
         "view": "tg.reshape does that",
+    },
+    "tensorgrad.fft": {
+        "hfft": "irfft(x.conj(), n, norm=...) is that, with the norms exchanged",
+        "ihfft": "rfft(x, n, norm=...).conj() is that, with the norms exchanged",
+        "stft": "tg.fft.rfft(x.unfold(-1, size, step) * window) is that, without padding",
     },
     "tensorgrad.linalg": {
         "cond": "matrix_norm(x) times matrix_norm(inv(x)) is a condition number, with ord= of the norm",
@@ -227,7 +231,7 @@ KEYWORDS: Mapping[str, str] = {
 """Our names of other libraries' arguments."""
 
 
-PLACES = ("", ".nn", ".random", ".linalg", ".optim", ".data", ".initializers", ".callbacks")
+PLACES = ("", ".nn", ".random", ".linalg", ".fft", ".optim", ".data", ".initializers", ".callbacks")
 """The public modules whose names may be looked for in another one."""
 
 

@@ -37,8 +37,8 @@ def _operators(name: str) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, 
 
     def operator(is_reflected: bool) -> Callable[[Any, Any], Tensor]:
         def operate(own: Any, other: Any) -> Any:
-            if isinstance(other, _NO_OPERANDS):
-                return NotImplemented
+            if isinstance(other, _NO_OPERANDS) or getattr(other, "__array_ufunc__", False) is None:
+                return NotImplemented  # by NumPy's protocol, the latter kind has operators of its own
             try:
                 return getattr(Tensor, name)(other, own) if is_reflected else getattr(Tensor, name)(own, other)
             except BaseException as error:

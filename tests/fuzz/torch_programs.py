@@ -69,6 +69,12 @@ TEMPLATES = [
     "{x}.double()",
     "{x}.to(torch.float32)",
     "{x}.detach() * {x}",
+    # Complex numbers.
+    "torch.fft.rfft({x}, dim={d}).real",
+    "torch.fft.fft2({x}).imag",
+    "torch.fft.irfft({x}, {n} + 3, {d})",
+    "torch.fft.ifftn(torch.fft.fftn({x}) * (1 + {c}j)).real",
+    "torch.view_as_real(torch.fft.rfft({x}, norm='ortho'))",
     # Views.
     "{x}.reshape({s})",
     "{x}.permute({p})",

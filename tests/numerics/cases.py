@@ -11,7 +11,7 @@ from case import Case
 from cases_arithmetic import arithmetic_cases
 from cases_arrays import array_cases
 from cases_collective import collective_cases
-from cases_composed import composed_cases
+from cases_composed import composed_cases, fourier_cases
 from cases_convolution import convolution_cases
 from cases_cumulative import cumulative_cases
 from cases_functions import function_cases
@@ -38,6 +38,7 @@ CASES: tuple[Case, ...] = (
     *scatter_cases(),
     *collective_cases(),
     *composed_cases(),
+    *fourier_cases(),
 )
 
 SMOOTH: tuple[Case, ...] = tuple(case for case in CASES if case.derivative)

@@ -8,8 +8,8 @@ import numpy as np
 from case import SPECIAL, Case, NumpyArray, f32, i32, normal, u32, uniform
 
 import tensorgrad as tg
+from tensorgrad.dialects.tg import contract, reduce
 from tensorgrad.dialects.tg import index as index_ops
-from tensorgrad.dialects.tg import reduce
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 
 PAIRS = (np.repeat(SPECIAL, SPECIAL.size), np.tile(SPECIAL, SPECIAL.size))
@@ -18,6 +18,36 @@ PAIRS = (np.repeat(SPECIAL, SPECIAL.size), np.tile(SPECIAL, SPECIAL.size))
 
 def _as_index(x: NumpyArray) -> NumpyArray:
     return x.astype(np.int32)
+
+
+def _spectrum(x: tg.Tensor) -> tg.Tensor:
+    """Returns a transform of each row, and one along the columns of what is left, as one real tensor."""
+    spectrum = tg.fft.rfftn(x, norm="ortho")
+    return tg.stack([spectrum.real, spectrum.imag])
+
+
+def _spectrum_by_numpy(x: NumpyArray) -> NumpyArray:
+    spectrum = np.fft.rfftn(x, norm="ortho")
+    return np.stack([spectrum.real, spectrum.imag])
+
+
+def _from_spectrum(x: tg.Tensor) -> tg.Tensor:
+    return tg.fft.irfft(tg.fft.Complex(x[0], x[1]), norm="ortho")
+
+
+def _from_spectrum_by_numpy(x: NumpyArray) -> NumpyArray:
+    return np.fft.irfft(x[0] + 1j * x[1], norm="ortho")
+
+
+def fourier_cases() -> Iterator[Case]:
+    """Returns cases of Fourier transforms: of one matrix, of two, and as a convolution."""
+    dot = contract.DotGeneralOp
+    for n in (6, 132, 131):
+        yield Case(dot, f"spectrum of {n}", _spectrum, (normal(3, n),), _spectrum_by_numpy, derivative=True)
+    for n in (4, 70):
+        yield Case(
+            dot, f"from a spectrum of {n}", _from_spectrum, (normal(2, 3, n),), _from_spectrum_by_numpy, derivative=True
+        )
 
 
 def composed_cases() -> Iterator[Case]:

@@ -47,6 +47,7 @@ FINITE = {
     ),
     **dict.fromkeys(
         (
+            "importers.torch.complex_pairs.PAIRS",
             "importers.torch.table.RULES",
             "importers.onnx.table.RULES",
             "exporters.onnx.table.PATTERNS",

@@ -63,6 +63,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "data": ("surface", "train"),
     "distributed": ("errors", "surface", "tracing", "runtime"),
     "initializers": ("surface", "nn"),
+    "fft": ("surface", "ops"),
     "linalg": ("surface", "ops"),
     "random": ("surface", "ops"),
     "logs": ("errors",),

@@ -90,6 +90,7 @@ MODULES = {
         "data",
         "distributed",
         "errors",
+        "fft",
         "initializers",
         "linalg",
         "models",
@@ -218,9 +219,9 @@ def test_every_public_name_has_an_entry(entries: list[tuple[str, str]]) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("name", dir(tg.linalg))
-def test_linear_algebra_is_in_the_reference(name: str) -> None:
-    assert inspect.unwrap(getattr(tg.linalg, name)).__module__ in documented()
+@pytest.mark.parametrize("value", [getattr(room, name) for room in (tg.linalg, tg.fft) for name in dir(room)])
+def test_linear_algebra_and_transforms_are_in_the_reference(value: Any) -> None:
+    assert inspect.unwrap(value).__module__ in documented()
 
 
 @pytest.mark.parametrize("name", sorted(set(dir(tg)) - MODULES - {"__version__"}))

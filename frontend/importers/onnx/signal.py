@@ -1,37 +1,27 @@
-"""Fourier transforms, as products with the DFT matrix."""
+"""Fourier transforms. Complex numbers have a last axis of two parts, real ones of one."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.importers.onnx.elements import NumpyArray
 from tensorgrad.importers.onnx.table import OnnxNode, rule
 from tensorgrad.tracing.tensor import Array, Tensor
 
 
-def _roots(length: int, outputs: int, inverse: bool, dtype: np.dtype[np.generic]) -> tuple[Array, Array]:
-    """Returns the real and imaginary parts of the DFT matrix, `[length, outputs]`."""
-    turns = np.outer(np.arange(length), np.arange(outputs)) % length
-    angle: NumpyArray = (2 if inverse else -2) * np.pi * turns / length
-    scale = 1 / length if inverse else 1.0
-    return Array((np.cos(angle) * scale).astype(dtype)), Array((np.sin(angle) * scale).astype(dtype))
+def _numbers(x: Tensor) -> Tensor | tg.fft.Complex:
+    return x[..., 0] if x.shape[-1] == 1 else tg.fft.Complex(x[..., 0], x[..., 1])
 
 
-def transform(x: Tensor, length: int, outputs: int, inverse: bool = False) -> Tensor:
-    """Returns the transform of the rows of `[..., n, 1 or 2]` (real, or real and imaginary): `[..., outputs, 2]`."""
-    have = x.shape[-2]
-    if have > length:
-        x = tg.narrow(x, -2, 0, length)
-    elif have < length:
-        x = tg.pad(x, [*([(0, 0)] * (x.ndim - 2)), (0, length - have), (0, 0)])
-    cosines, sines = _roots(length, outputs, inverse, x.dtype)
-    real = x[..., 0]
-    parts = [tg.matmul(real, cosines), tg.matmul(real, sines)]
-    if x.shape[-1] == 2:
-        imaginary = x[..., 1]
-        parts = [parts[0] - tg.matmul(imaginary, sines), parts[1] + tg.matmul(imaginary, cosines)]
-    return tg.stack(parts, -1)
+def _transform(x: Tensor, length: int, axis: int, is_half: bool) -> Tensor:
+    """Returns the forward transform; the first half of it, and one more, if `is_half`."""
+    numbers = _numbers(x)
+    if is_half and isinstance(numbers, Tensor):
+        result = tg.fft.rfft(numbers, length, axis)
+    else:
+        result = tg.fft.fft(numbers, length, axis)
+    joined = tg.stack([result.real, result.imag], -1)
+    return tg.narrow(joined, axis, 0, length // 2 + 1) if is_half else joined
 
 
 @rule("DFT", "axis inverse onesided", constants=(1, 2))
@@ -41,19 +31,12 @@ def _dft(node: OnnxNode) -> Tensor:
     axis = axis % x.ndim
     inverse, half = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
     length = int(node.scalar(1, 2 * (x.shape[axis] - 1) if inverse and half else x.shape[axis]))
-    rows = tg.moveaxis(x, axis, -2)
-    if inverse and half:
-        rows = _mirrored(rows, length)
-        return tg.moveaxis(transform(rows, length, length, True)[..., :1], -2, axis)
-    outputs = length // 2 + 1 if half else length
-    return tg.moveaxis(transform(rows, length, outputs, inverse), -2, axis)
-
-
-def _mirrored(half: Tensor, length: int) -> Tensor:
-    """Returns the whole spectrum of a real signal, from its first half; the rest is its conjugate, reversed."""
-    rest = length - half.shape[-2]
-    tail = tg.flip(tg.narrow(half, -2, 1, rest), -2)
-    return tg.concat([half, tail * Array(np.array([1, -1], half.dtype))], -2)
+    if not inverse:
+        return _transform(x, length, axis, half)
+    if half:
+        return tg.unsqueeze(tg.fft.irfft(_numbers(x), length, axis), -1)
+    result = tg.fft.ifft(_numbers(x), length, axis)
+    return tg.stack([result.real, result.imag], -1)
 
 
 @rule("STFT", "onesided", constants=(1, 3))
@@ -66,4 +49,4 @@ def _stft(node: OnnxNode) -> Tensor:
     segments = tg.take(x, Array(at), 1)  # [batch, frames, length, 1 or 2]
     if window is not None:
         segments = segments * tg.reshape(window, (-1, 1))
-    return transform(segments, length, length // 2 + 1 if node.attribute("onesided", 1) else length)
+    return _transform(segments, length, 2, bool(node.attribute("onesided", 1)))

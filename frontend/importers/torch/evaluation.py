@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
@@ -14,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError, TensorgradError
-from tensorgrad.importers.torch.complex_pairs import Pair, contains_pair, rule_of_pairs
+from tensorgrad.importers.torch.complex_pairs import Complex, as_complex, contains_pair, rule_of_pairs
 from tensorgrad.importers.torch.nodes import Origin, is_python, op_name
 from tensorgrad.importers.torch.rules import RULES
 from tensorgrad.importers.torch.table import DTYPES, WITHOUT_MEANING, Call, Rule, array_of, has_known_shape
@@ -31,14 +30,14 @@ AXES = ("dim", "dim0", "dim1", "dims", "dimension")
 """The arguments that name axes of `self`."""
 
 
-def constant(value: torch.Tensor) -> Tensor | Pair:
+def constant(value: torch.Tensor) -> Tensor | Complex:
     """Returns a constant tensor; a pair of them for a complex one.
 
     Raises:
         DTypeError: A 64-bit integer doesn't fit 32 bits.
     """
     if value.is_complex():
-        return Pair(*(Array(np.array(part.detach().cpu().numpy())) for part in (value.real, value.imag)))
+        return Complex(*(Array(array_of(part)) for part in (value.real, value.imag)))
     return Array(array_of(value))
 
 
@@ -107,6 +106,7 @@ class Evaluation:
             call = Call(name, outputs, self._drawn_key, self.run)
             if not rule.moves:
                 args, kwargs = pytree.tree_map_only(Tensor, _widened, (args, kwargs))
+            args, kwargs = pytree.tree_map_only(torch.dtype, torch.dtype.to_real, (args, kwargs))
             arguments = _bound(rule, node.target, args, kwargs, call)
             if not _has_axes_of_scalar(arguments):
                 return _checked(call, rule.function(**arguments), outputs)
@@ -171,8 +171,8 @@ def _is_known(value: Any) -> bool:
         return all(map(_is_known, value))
     if isinstance(value, Mapping):
         return all(map(_is_known, value.values()))
-    if isinstance(value, Pair):
-        return _is_known((value.real, value.imaginary))
+    if isinstance(value, Complex):
+        return _is_known((value.real, value.imag))
     return not isinstance(value, (Traced, GraphModule)) and not getattr(value, "requires_grad", False)
 
 
@@ -186,12 +186,18 @@ def _checked(call: Call, result: Any, expected: Any, is_of_rows: bool = False) -
     """Returns a result in PyTorch's dtype; what rows in place of scalars gave, in its shape too.
 
     Raises:
+        OptionError: It is complex, PyTorch's is not.
         ShapeError: It has another shape than PyTorch's.
     """
     if isinstance(expected, (tuple, list)) and isinstance(result, (tuple, list)):
         return [_checked(call, part, other, is_of_rows) for part, other in zip(result, expected, strict=False)]
-    if not isinstance(expected, torch.Tensor) or not isinstance(result, Tensor):
+    if not isinstance(expected, torch.Tensor) or not isinstance(result, (Tensor, Complex)):
         return result
+    if expected.is_complex():
+        parts = as_complex(result)
+        return Complex(*(_checked(call, part, expected.real, is_of_rows) for part in (parts.real, parts.imag)))
+    if isinstance(result, Complex):
+        call.refuse("complex numbers don't become real ones")
     if is_of_rows and result.size == 1:
         result = tg.reshape(result, tuple(expected.shape))
     if has_known_shape(expected) and result.shape != tuple(expected.shape):

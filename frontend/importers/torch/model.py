@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from tensorgrad.errors import ArgumentError, OptionError
 from tensorgrad.importers.parts import Part, as_input, declare, leaf_at, value_of
+from tensorgrad.importers.torch.complex_pairs import Complex
 from tensorgrad.importers.torch.evaluation import Evaluation, constant
 from tensorgrad.importers.torch.exporting import Exporter, Graph
 from tensorgrad.importers.torch.table import array_of, dtype_of
@@ -47,7 +48,7 @@ class TorchModule(Part):
         updated = exporter.graph(True, shapes).updated
         leaves: dict[int, Any] = {}
         for name, parameter in module.named_parameters(remove_duplicate=False):
-            if parameter.is_floating_point():
+            if parameter.is_floating_point() or parameter.is_complex():
                 self._declare(name, leaves.setdefault(id(parameter), _parameter(parameter)))
             else:
                 exporter.constants[name] = constant(parameter.detach())
@@ -58,6 +59,12 @@ class TorchModule(Part):
                 self._declare(name, leaves.setdefault(id(value), buffer(array.shape, array, array.dtype)))
             else:
                 exporter.constants[name] = constant(value)
+
+    @property
+    def torch_complex(self) -> frozenset[str]:
+        """The names of complex parameters, which are real ones here: the parts lie along a last axis."""
+        parameters = self._exporter.module.named_parameters(remove_duplicate=False)
+        return frozenset(name for name, parameter in parameters if parameter.is_complex())
 
     @property
     def torch_constants(self) -> Mapping[str, np.ndarray[Any, Any]]:
@@ -101,7 +108,7 @@ class TorchModule(Part):
         inputs = [
             _input(i, leaf, example) for i, (leaf, example) in enumerate(zip(leaves, exporter.leaves, strict=True))
         ]
-        shapes = [value.shape if isinstance(value, Tensor) else None for value in inputs]
+        shapes = [value.shape if isinstance(value, (Tensor, Complex)) else None for value in inputs]
         graph = exporter.graph(self.training, shapes)
         path = "" if self._binding is None else self._binding.path
         results = Evaluation(path, key).run(graph.module, self._values(graph, inputs))
@@ -118,7 +125,8 @@ class TorchModule(Part):
             elif name in self._exporter.constants:
                 values.append(self._exporter.constants[name])
             elif kind in (InputKind.PARAMETER, InputKind.BUFFER):
-                values.append(value_of(leaf_at(self, name)))
+                value = value_of(leaf_at(self, name))
+                values.append(Complex(value[..., 0], value[..., 1]) if name in self.torch_complex else value)
             else:
                 value = graph.constants[name]
                 values.append(constant(value) if isinstance(value, torch.Tensor) else value)
@@ -138,7 +146,7 @@ class TorchModule(Part):
 
 
 def _parameter(parameter: torch.nn.Parameter) -> Parameter:
-    array = array_of(parameter)
+    array = array_of(torch.view_as_real(parameter) if parameter.is_complex() else parameter)
     declared = param(array.shape, array, array.dtype)
     return declared.requires_grad_(parameter.requires_grad)
 
@@ -153,7 +161,11 @@ def _input(number: int, value: Any, example: Any) -> Any:
         return value
     if isinstance(value, torch.Tensor):
         return constant(value)
-    return as_input(value, dtype_of(example.dtype), f"{user_line()}: tensor {number} of the call")
+    where = f"{user_line()}: tensor {number} of the call"
+    if example.is_complex():
+        parts = (value.real, value.imag) if isinstance(value, Complex) else (np.real(value), np.imag(value))
+        return Complex(*(as_input(part, dtype_of(example.dtype.to_real()), where) for part in parts))
+    return as_input(value, dtype_of(example.dtype), where)
 
 
 def from_torch(module: torch.nn.Module, *example: Any, **keywords: Any) -> TorchModule:

@@ -8,6 +8,7 @@ from tensorgrad.importers.torch import (
     contractions,
     control,
     creation,
+    fourier,
     indexing,
     linear_algebra,
     normalization,
@@ -35,6 +36,7 @@ FAMILIES = (
     creation,
     control,
     complex_pairs,
+    fourier,
 )
 """The modules of the table."""
 

@@ -60,8 +60,8 @@ class Call:
 
     @property
     def dtype(self) -> DType:
-        """The dtype in which the only output is computed."""
-        return computed_in(self.outputs.dtype)
+        """The dtype in which the only output is computed; that of its parts, if it is complex."""
+        return computed_in(self.outputs.dtype.to_real())
 
     def refuse(self, reason: str) -> NoReturn:
         """Raises `OptionError`: the call is unsupported for this reason."""
