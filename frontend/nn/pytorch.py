@@ -382,7 +382,7 @@ def _as_real(value: Any) -> Any:
     if not (hasattr(value, "is_complex") and value.is_complex()) and not np.iscomplexobj(value):
         return value
     numbers = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-    return np.stack([numbers.real, numbers.imag], -1)
+    return np.stack([np.real(numbers), np.imag(numbers)], -1)
 
 
 def _checked(parameters: Mapping[str, Leaf | Spec], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

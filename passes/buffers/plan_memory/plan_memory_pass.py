@@ -308,14 +308,14 @@ class _FunctionPlan:
         """Creates views for arguments, side by side in their order, with the scalars first."""
         scalars = [entry for entry in members if entry[1].role == Role.SCALAR]
         others = [entry for entry in members if entry[1].role != Role.SCALAR]
-        packed = 4 * len(scalars)
+        stride = max((buffer_bytes(cast(Buffer, value.type)) for value, _ in scalars), default=0)  # so all are aligned
         units = [[(value, 0, buffer_bytes(cast(Buffer, value.type)))] for value, _ in others]
         limits = self.target.min_storage_buffer_offset_alignment, self.target.max_buffer_size
         if role in (Role.PARAMETER, Role.STATE) or any(row_of(value) is not None for value, _ in others):
             limits = self._limits()
         if role != Role.PARAMETER:  # parameters keep the order of the arguments, on which other programs rely
             units = self._units([value for value, _ in others])
-        sizes = ([packed] if scalars else []) + [max(end for *_, end in unit) for unit in units]
+        sizes = ([stride * len(scalars)] if scalars else []) + [max(end for *_, end in unit) for unit in units]
         layout = side_by_side(sizes, *limits)
         if role in (Role.INPUT, Role.OUTPUT) and len(layout.sizes) > 1:
             largest = max((value for value, _ in others), key=lambda value: buffer_bytes(cast(Buffer, value.type)))
@@ -326,7 +326,7 @@ class _FunctionPlan:
         places = list(layout.places)
         if scalars:
             arena, start = places.pop(0)
-            places = [(arena, start + 4 * i) for i in range(len(scalars))] + places
+            places = [(arena, start + stride * i) for i in range(len(scalars))] + places
         spread = {
             value: (arena, start + offset)
             for unit, (arena, start) in zip(units, places[len(scalars) :], strict=True)

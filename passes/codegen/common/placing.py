@@ -71,20 +71,20 @@ class Placing:
         self._starts: ArenaOp | None = None
 
     def _pack_scalars(self) -> dict[SSAValue, Place]:
-        """Creates one view over all scalars of each arena; returns each scalar's position in it."""
-        views_by_arena: dict[SSAValue, list[ViewOp]] = {}
+        """Creates one view over all scalars of an arena that have one type; returns each scalar's position in it."""
+        views_by_type: dict[tuple[SSAValue, Attribute], list[ViewOp]] = {}
         for op in self.function.body.block.ops:
             role = op.attributes.get(ROLE) if isinstance(op, ViewOp) else None
             if isinstance(op, ViewOp) and isinstance(role, StringAttr) and role.data == Role.SCALAR:
-                views_by_arena.setdefault(op.arena, []).append(op)
+                views_by_type.setdefault((op.arena, element_of(op.result)), []).append(op)
         packed: dict[SSAValue, Place] = {}
-        for arena, views in views_by_arena.items():
-            first = min(view.start for view in views)
-            count = (max(view.start for view in views) - first) // 4 + 1
-            view = ViewOp.of(arena, first, buffer_type([count], element_of(views[0].result)))
+        for (arena, element), views in views_by_type.items():
+            first, size = min(view.start for view in views), element_bytes(element)
+            count = (max(view.start for view in views) - first) // size + 1
+            view = ViewOp.of(arena, first, buffer_type([count], element))
             view.location = views[0].location
             self.function.body.block.insert_op_after(view, views[-1])
-            packed |= {v.result: (view.result, (v.start - first) // 4) for v in views}
+            packed |= {v.result: (view.result, (v.start - first) // size) for v in views}
         return packed
 
     def whole(self, operand: SSAValue) -> SSAValue:
