@@ -41,6 +41,9 @@ FOLLOWED = (
 )
 """The ops through which an index is traced back to inputs: those whose cost is linear in its size."""
 
+IN_MEMORY = ("host", "numpy", "cpu")
+"""The devices of tensors that can be read without waiting for a copy."""
+
 MOST_OPS = 200
 """An index that depends on more ops than this counts as computed, and is not checked."""
 
@@ -73,7 +76,8 @@ class Note:
         outside = (indices < self.low) | (indices > self.high)
         place = tuple(int(i) for i in np.argwhere(outside)[0])
         at = f" at {place}" if place else ""
-        return f"{self.what}: index {indices[place]}{at} is out of range, {allowed(self.low, self.high)}"
+        hint = "; ignore_index=-100 leaves such labels out" if self.is_label and indices[place] == -100 else ""
+        return f"{self.what}: index {indices[place]}{at} is out of range, {allowed(self.low, self.high)}{hint}"
 
 
 def allowed(low: int, high: int) -> str:
@@ -140,14 +144,17 @@ class IndexRanges:
             raise InputError(f"input {listed}, at {note.line}: {complaint}")
 
     def check_labels(self, inputs: Mapping[str, Any]) -> None:
-        """Checks labels that are inputs of a call as they are: NumPy arrays, which takes microseconds.
+        """Checks labels that are inputs of a call as they are, in the host's memory: that takes microseconds.
 
         Raises:
             InputError: A label is out of range; names the input and the line of the loss.
         """
         for note, name in self._labels:
-            array = inputs.get(name)
-            if type(array) is not np.ndarray or array.dtype.kind not in "iu" or array.shape != self._specs[name][0]:
+            value = inputs.get(name)
+            if value is None or str(getattr(value, "device", "host")) not in IN_MEMORY:
+                continue
+            array = to_numpy(value, f"input {name!r}")
+            if array.dtype.kind not in "iu" or array.shape != self._specs[name][0]:
                 continue  # left to the program's own check, or to that of all values
             complaint = note.complaint(array)
             if complaint is not None:

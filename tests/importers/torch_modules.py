@@ -132,6 +132,7 @@ def pointwise() -> Cases:
             + (a == b) * a
             + a.masked_fill(b > 0, 3.0)
             + torch.where(a != b, a, 0.0)
+            + torch.where(a > b, 0.5, -2.0)
             + torch.logical_xor(a > 0, b > 0)
             + torch.logical_and(a, b > 0) * torch.logical_or(a > 0, b <= 0)
             + torch.isnan(a) * 1.0

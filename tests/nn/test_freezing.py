@@ -174,6 +174,17 @@ def test_a_parameter_that_the_loss_does_not_depend_on_is_named():
         compiled(Wider(), function=stopped)
 
 
+@pytest.mark.parametrize(
+    "read", [tg.round, lambda x: tg.cast(x > 0, "f32"), lambda x: tg.cast(tg.argmax(x, 1), "f32"), lambda x: x // 1]
+)
+def test_a_parameter_that_no_derivative_reaches_is_named(read):
+    def without_derivative(model, x):
+        return loss(model, x) + tg.mean(read(model.extra(x[:, :2])))
+
+    with pytest.warns(UnusedParameterWarning, match=r"'extra\.(weight|bias)'"):
+        compiled(Wider(), function=without_derivative)
+
+
 def test_frozen_parameters_may_be_unused(recwarn):
     model = Wider()
     model.freeze("extra.*")

@@ -105,6 +105,22 @@ def test_labels_are_checked_in_every_call(name: str) -> None:
     assert np.isfinite(float(compiled(LOSSES["ignored"]).step(**tokens(y=-100))))
 
 
+def of_torch(array: np.ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(array.astype(np.int64))
+
+
+@pytest.mark.parametrize("kind", [np.ndarray.tolist, of_torch, tg.array, lambda x: tg.tensor(x, device="cpu")])
+def test_labels_of_any_kind_are_checked(kind: Callable[[Any], Any]) -> None:
+    training = compiled(LOSSES["plain"])
+    inputs = tokens()
+    training.step(**inputs | {"y": kind(inputs["y"])})
+    inputs = tokens(y=-100)
+    with pytest.raises(InputError, match=r"input 'y'.*index -100 .* 0 to 4; ignore_index=-100 leaves such labels out"):
+        training.step(**inputs | {"y": kind(inputs["y"])})
+
+
 def test_computed_indices_are_not_followed() -> None:
     training = compiled(lambda model, x, y: tg.cross_entropy(model(x), tg.cumsum(y, 1)), checks=True)
     assert np.isnan(float(training.step(**tokens())))

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Role, Slot, slots_attribute
-from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
+from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.driver.stepping.nested_inputs import Nesting, is_tree
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
 from tensorgrad.nn.module import Module, argument_of, bind, declarations
@@ -23,6 +23,7 @@ from tensorgrad.nn.state import Assigning, State
 from tensorgrad.nn.unchanged import check_attributes, check_bound, check_same
 from tensorgrad.nn.weights import Weight
 from tensorgrad.passes.functions import return_of
+from tensorgrad.passes.tensors.grad.registry import NO_DERIVATIVE
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.capturing import captured, captured_names
 from tensorgrad.tracing.dtypes import SHORT, Spec, is_float, spec
@@ -187,7 +188,9 @@ def trace_model(
 
 
 def unreached(function: FuncOp, trained: Mapping[str, int], result: int = 0) -> list[str]:
-    """Returns the parameters that a result of a function does not depend on.
+    """Returns the parameters that no derivative of a result of a function reaches.
+
+    Derivatives go through floats, and end at ops that have none: comparisons, roundings, positions of extremes.
 
     Args:
         function: The traced function.
@@ -201,8 +204,9 @@ def unreached(function: FuncOp, trained: Mapping[str, int], result: int = 0) -> 
         if value in reached:
             continue
         reached.add(value)
-        if isinstance(value.owner, Operation) and not isinstance(value.owner, StopGradientOp):
-            pending += [operand for op in value.owner.walk() for operand in op.operands]
+        if isinstance(value.owner, Operation) and type(value.owner) not in NO_DERIVATIVE:
+            operands = [operand for op in value.owner.walk() for operand in op.operands]
+            pending += [operand for operand in operands if is_float(numpy_dtype(operand.type))]
     return [path for path, place in trained.items() if function.body.block.args[place] not in reached]
 
 

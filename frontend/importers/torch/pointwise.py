@@ -269,8 +269,9 @@ _enter(
 
 
 @rule("where")
-def _where(condition: Tensor, self: Any, other: Any) -> Tensor:
-    return tg.where(condition, *together(self, other))
+def _where(condition: Tensor, self: Any, other: Any, call: Call) -> Tensor:
+    chosen = self if isinstance(self, Tensor) or isinstance(other, Tensor) else tg.full((), self, call.dtype)
+    return tg.where(condition, *together(chosen, other))
 
 
 @rule("masked_fill")
