@@ -213,6 +213,10 @@ class HostSettings:
         """Returns the values by their names in checkpoints."""
         return {label: self.values[name] for label, name in self._by_label.items()}
 
+    def initial(self) -> dict[str, float]:
+        """Returns the values that the training was compiled with, by their names in checkpoints."""
+        return {label: self._declared[name].value for label, name in self._by_label.items()}
+
     def by_label(self, values: Mapping[str, float]) -> dict[str, float]:
         """Renames values from their names in formulas to those in checkpoints; unknown names are kept."""
         labels = {name: label for label, name in self._by_label.items()}

@@ -116,11 +116,18 @@ class EarlyStop(Callback):
             run.stop(f"{self.monitor} was no better than {best} in {self.waited} evaluations")
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the best value, and the number of evaluations since."""
-        return {"best": self.best, "waited": self.waited}
+        """Returns the best value, and the number of evaluations since; and of what."""
+        return {"monitor": self.monitor, "mode": self.mode, "best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the state."""
+        """Restores the state.
+
+        Raises:
+            InputError: It is that of another metric, or it is damaged.
+        """
+        for name, own in (("monitor", self.monitor), ("mode", self.mode)):
+            if state.get(name, own) != own:
+                raise InputError(f"EarlyStop: its {name} is {own!r}, it was {state[name]!r}")
         best = kept("EarlyStop", state, "best", optional(number))
         self.best, self.waited = best, kept("EarlyStop", state, "waited", count)
 

@@ -174,13 +174,14 @@ class _Run(Run):
             "epoch": self.epoch,
             "data": self._place,
             "schedule": _schedule(self.training),
+            "settings": self.training._state.settings.initial(),
             "callbacks": [[name, hook.state_dict()] for name, hook in self._kept()],
             "evaluations": self.evaluations,
         }
         checkpoints.write_checkpoint(path, {**state, LOSSES: np.array(self.losses, np.float64)}, run)
 
     def resume(self, path: Path) -> None:
-        """Resumes from a checkpoint.
+        """Resumes from a checkpoint, but for settings that the training is compiled with other values of.
 
         Raises:
             InputError: It belongs to a different run. The training and the data are unchanged then.
@@ -197,7 +198,7 @@ class _Run(Run):
         before = [part.state_dict() for _, part, _ in parts]
         try:
             self._together(lambda: [_bring(part, values, f"{where}: {name}") for name, part, values in parts])
-            self.training.load_state_dict(checkpoints.of_training(state))
+            self.training.load_state_dict({**checkpoints.of_training(state), **self._changed_settings(run)})
         except BaseException:
             for (_, part, _), values in zip(parts, before, strict=True):
                 part.load_state_dict(values)
@@ -207,6 +208,14 @@ class _Run(Run):
         self.losses = run.losses
         self.evaluations = run.evaluations
         self._first_here = self.step
+
+    def _changed_settings(self, run: RunState) -> dict[str, np.ndarray]:
+        """Returns the settings whose values at `tg.compile` aren't those of the run."""
+        return {
+            f"{checkpoints.TRAINING}{label}": np.array(value, np.float64)
+            for label, value in self.training._state.settings.initial().items()
+            if run.settings.get(label, value) != value
+        }
 
     def _together(self, act: Callable[[], T]) -> T:
         """Calls a function that may fail in only one process of a group, so that all processes raise."""

@@ -26,6 +26,7 @@ class RunState:
         epoch: The number of completed epochs.
         data: The data's `state_dict`, or `None`.
         schedule: The name of the rate's schedule, or `None`.
+        settings: The optimizer's settings that the training was compiled with, by their names in checkpoints.
         callbacks: The states of callbacks by name.
         micro: The loss and metrics of the micro-batches of an unfinished step.
         losses: The losses of its steps.
@@ -36,6 +37,7 @@ class RunState:
     epoch: int
     data: dict[str, Any] | None
     schedule: str | None
+    settings: dict[str, float]
     callbacks: list[tuple[str, dict[str, Any]]]
     micro: list[tuple[float, dict[str, float]]]
     losses: list[float]
@@ -61,6 +63,7 @@ def read_run(saved: Mapping[str, Any] | None, state: Mapping[str, np.ndarray], w
             epoch=count(saved["epoch"]),
             data=None if saved["data"] is None else _dict(saved["data"]),
             schedule=saved["schedule"],
+            settings=_numbers(saved.get("settings", {})),
             callbacks=[(_text(name), _dict(values)) for name, values in saved["callbacks"]],
             micro=[(number(loss), _numbers(metrics)) for loss, metrics in saved.get("micro", [])],
             losses=_losses(state[LOSSES]),

@@ -366,6 +366,28 @@ def test_a_run_goes_on_as_itself_alone(name, tmp_path, monkeypatch):
     assert place is None or source.state_dict() == place
 
 
+def test_a_run_goes_on_with_the_settings_that_it_is_compiled_with(tmp_path):
+    changed_folder(tmp_path)
+    other = training(optimizer=tg.optim.adamw(tg.optim.schedules.cosine(1e-4, 40, warmup=5)))
+    fitted(other, tmp_path, resume=True)
+    assert other.state_dict()["training/learning_rate"] == 1e-4
+
+
+def test_settings_that_changed_in_a_run_stay(tmp_path):
+    first = training()
+    first.set(learning_rate=3e-3)
+    fitted(first, tmp_path)
+    other = training()
+    fitted(other, tmp_path, resume=True)
+    assert other.state_dict()["training/learning_rate"] == 3e-3
+
+
+def test_another_monitor_is_refused(tmp_path):
+    fitted(training(), tmp_path, callbacks=[EarlyStop("error", patience=99)])
+    with pytest.raises(InputError, match="EarlyStop: its mode is 'max', it was 'min'"):
+        fitted(training(), tmp_path, callbacks=[EarlyStop("error", patience=99, mode="max")], resume=True)
+
+
 def test_a_checkpoint_that_fit_has_not_written(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     training().save_checkpoint(tmp_path / "checkpoints" / "step-00000001.safetensors")
