@@ -6,7 +6,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
@@ -421,6 +421,8 @@ class Sequential(Module):
                 if not isinstance(name, str) or not name.isidentifier() or hasattr(Sequential, name):
                     raise OptionError(f"Sequential: the name of a layer must be a free identifier, got {name!r}")
         for name, layer in named.items():
+            if isinstance(layer, type):
+                raise OptionError(f"Sequential: layer {name} is the class {layer.__name__}: give {layer.__name__}(...)")
             if not callable(layer):
                 raise OptionError(f"Sequential: layer {name} can't be called: {layer!r}")
         vars(self).update(named)
@@ -448,8 +450,19 @@ class Sequential(Module):
     def __iter__(self) -> Iterator[Callable[..., Any]]:
         return filter(callable, vars(self).values())
 
-    def __getitem__(self, position: int) -> Callable[..., Any]:
-        return list(iter(self))[position]
+    @overload
+    def __getitem__(self, position: int) -> Callable[..., Any]: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequential: ...
+    def __getitem__(self, position: int | slice) -> Callable[..., Any]:
+        """Returns a layer; those of a slice as a `Sequential` that shares them, under their names if they have some."""
+        layers = {name: layer for name, layer in vars(self).items() if callable(layer)}
+        if not isinstance(position, slice):
+            return list(layers.values())[position]
+        chosen = list(layers)[position]
+        if all(name.isidentifier() for name in chosen):
+            return Sequential({name: layers[name] for name in chosen})
+        return Sequential(*(layers[name] for name in chosen))
 
 
 class MLP(Module):

@@ -270,9 +270,19 @@ def fitted(numbers: NumpyArray, dtype: DType, what: str) -> NumpyArray:
 
 
 def _listed(shape: Any) -> list[int]:
-    """Returns extents that are passed one by one, or as one sequence."""
+    """Returns extents that are passed one by one, or as one sequence.
+
+    Raises:
+        ShapeError: One is no integer.
+    """
     nested = len(shape) == 1 and isinstance(shape[0], (tuple, list))
-    return [operator.index(extent) for extent in (shape[0] if nested else shape)]
+    extents = shape[0] if nested else shape
+    try:
+        return [operator.index(extent) for extent in extents]
+    except TypeError:
+        is_dtype = any(isinstance(extent, (np.dtype, type)) for extent in extents)
+        hint = "; tg.bitcast reads the same bits as another dtype" if is_dtype else ""
+        raise ShapeError(f"the extents of a shape are integers, not {', '.join(map(repr, extents))}{hint}") from None
 
 
 @viewing(in_order=True, reshapes=True)

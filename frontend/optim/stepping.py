@@ -20,6 +20,7 @@ from tensorgrad.optim.parameter_groups import LR, ParameterGroup, are_groups, by
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.optim.transforms import Optimizer
 from tensorgrad.runtime.backend import check_inputs
+from tensorgrad.surface.calls import public
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.grad_mode import no_grad
@@ -254,7 +255,8 @@ class _Named(Stepper):
         **settings: Those of the optimizer in `tg.optim` with the same name.
 
     Raises:
-        OptionError: There are no parameters, or a setting is unknown or out of range.
+        OptionError: There are no parameters, or a setting is out of range.
+        ArgumentError: A setting is unknown.
         GradientError: A parameter requires no gradient.
     """
 
@@ -279,7 +281,7 @@ class SGD(_Named):
         Array([ 0.8, -1.6], dtype=f32, device='numpy')
     """
 
-    _rule = staticmethod(sgd)
+    _rule = staticmethod(public(sgd))
 
 
 class Adam(_Named):
@@ -293,7 +295,7 @@ class Adam(_Named):
         Array([ 0.90000004, -1.9       ], dtype=f32, device='numpy')
     """
 
-    _rule = staticmethod(adam)
+    _rule = staticmethod(public(adam))
 
     def __init__(self, parameters: Any, lr: Any = 1e-3, **settings: Any):
         super().__init__(parameters, lr, **settings)
@@ -310,7 +312,7 @@ class AdamW(_Named):
         Array([ 0.89900005, -1.898     ], dtype=f32, device='numpy')
     """
 
-    _rule = staticmethod(adamw)
+    _rule = staticmethod(public(adamw))
 
     def __init__(self, parameters: Any, lr: Any = 1e-3, **settings: Any):
         super().__init__(parameters, lr, **settings)
@@ -327,7 +329,7 @@ class RMSprop(_Named):
         Array([ 0.9, -1.9], dtype=f32, device='numpy')
     """
 
-    _rule = staticmethod(rmsprop)
+    _rule = staticmethod(public(rmsprop))
 
     def __init__(self, parameters: Any, lr: Any = 1e-2, **settings: Any):
         super().__init__(parameters, lr, **settings)
@@ -344,7 +346,7 @@ class Adagrad(_Named):
         Array([ 0.9, -1.9], dtype=f32, device='numpy')
     """
 
-    _rule = staticmethod(adagrad)
+    _rule = staticmethod(public(adagrad))
 
     def __init__(self, parameters: Any, lr: Any = 1e-2, **settings: Any):
         super().__init__(parameters, lr, **settings)
@@ -361,7 +363,7 @@ class Lion(_Named):
         Array([ 0.9, -1.9], dtype=f32, device='numpy')
     """
 
-    _rule = staticmethod(lion)
+    _rule = staticmethod(public(lion))
 
     def __init__(self, parameters: Any, lr: Any = 1e-4, **settings: Any):
         super().__init__(parameters, lr, **settings)

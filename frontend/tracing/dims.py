@@ -28,7 +28,7 @@ def dim(
     It stands for an extent in a shape or a `tg.spec` of `inputs`. A function is compiled for each extent when that
     first occurs; all of its programs have the same parameters and state. With buckets there are as many programs as
     buckets. Inputs of other extents are padded to the next one, on the host, if `padding` says by what, and refused
-    otherwise. Then a `PaddingWarning` tells of losses and other numbers that depend on what is padded.
+    otherwise. Then a `PaddingWarning` tells of losses, and results without the extent, that depend on what is padded.
 
     Args:
         name: Inputs with extents of one name have equal ones in each batch.

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.tg.base import ints
 from tensorgrad.dialects.tg.build import TensorBuilder, type_of
 from tensorgrad.dialects.tg.shape import ReshapeOp
-from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
+from tensorgrad.errors import ArgumentError, DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.passes.tensors.batch import basis, repeated
 from tensorgrad.passes.tensors.grad import cotangents, tangents
 from tensorgrad.runtime.tracebacks import boundary
@@ -60,12 +60,16 @@ def jvp(
     Raises:
         TraceError: A custom derivative is not linear in its cotangent, or `has_aux` and the function returns no pair.
         ShapeError, DTypeError: A direction doesn't fit its argument, or an argument is not a float.
+        ArgumentError: The primals or tangents are no tuple or list.
 
     Example:
         >>> value, tangent = tg.jvp(lambda x: x**2, (3.0,), (1.0,))
         >>> float(value), float(tangent)
         (9.0, 6.0)
     """
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise ArgumentError(f"jvp: {what} are a tuple, with an entry for each argument: tg.jvp(f, (x,), (v,))")
     if len(primals) != len(tangents):
         raise ShapeError(f"jvp: {len(primals)} primals, {len(tangents)} tangents")
     arguments = [_Tree("jvp", argument) for argument in primals]

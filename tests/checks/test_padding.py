@@ -323,6 +323,8 @@ def test_metrics_buffers_and_attached_functions_are_told_too() -> None:
         training.attach(lambda model, tokens: model.words(tokens), inputs=rows)
     with pytest.warns(PaddingWarning, match="reach the result 'output' of"):
         training.attach(lambda model, tokens: tg.mean(model.words(tokens)), inputs=rows)
+    with pytest.warns(PaddingWarning, match="reach the result 'output'"):
+        training.attach(lambda model, tokens: tg.mean(model(tokens), 1), inputs=rows)
 
 
 def test_the_warning_lists_three_places() -> None:

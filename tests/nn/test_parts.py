@@ -312,3 +312,12 @@ def test_another_model_keeps_what_fits(device: tg.DeviceName, caplog: Any) -> No
         adding = third.replace_model(accumulate=2)
         adding.step(**other)
         adding.replace_model()
+
+
+def test_a_slice_of_layers_is_a_sequential_that_shares_them():
+    model = tg.nn.Sequential(tg.nn.Linear(2, 3), tg.nn.ReLU(), tg.nn.Linear(3, 2)).initialized(0)
+    body = model[:-1]
+    assert isinstance(body, tg.nn.Sequential) and len(body) == 2 and body[0] is model[0]
+    np.testing.assert_array_equal(body(tg.ones(2)), tg.relu(model[0](tg.ones(2))))
+    named = tg.nn.Sequential({"body": tg.nn.Linear(2, 3), "act": tg.nn.ReLU()})[:1]
+    assert list(named.named_parameters()) == ["body.weight", "body.bias"] and len(model[3:]) == 0

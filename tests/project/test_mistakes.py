@@ -117,6 +117,22 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "layer": (lambda: untyped.nn.Linear("3", 4), ShapeError, "in_features"),
     "matrices": (lambda: tg.linalg.inv(ARRAY), ShapeError, "inv: takes square matrices, not an array of shape"),
     "right-side": (lambda: tg.linalg.solve(np.eye(2), ARRAY), ShapeError, r"solve: \(2, 2\) does not fit a right side"),
+    "class": (
+        lambda: untyped.nn.Sequential(tg.nn.ReLU),
+        OptionError,
+        r"layer 0 is the class ReLU: give ReLU\(\.\.\.\)",
+    ),
+    "view": (
+        lambda: untyped.array([1.0]).view(tg.i32),
+        ShapeError,
+        r"integers, not dtype\('int32'\); tg\.bitcast reads",
+    ),
+    "setting": (
+        lambda: tg.optim.Adam([tg.tensor([1.0], device="cpu", requires_grad=True)], lr=0.1, beta=1),
+        ArgumentError,
+        r"adam\(\) has no argument 'beta'; did you mean betas",
+    ),
+    "direction": (lambda: tg.jvp(tg.exp, tg.ones(2), tg.ones(2)), ArgumentError, r"tg\.jvp\(f, \(x,\), \(v,\)\)"),
     "extent": (lambda: untyped.ones(2.5), ShapeError, "must be of integers"),
     "dtype": (lambda: tg.cast(tg.ones(2), "none"), DTypeError, "is not a dtype"),
     "static": (lambda: untyped.jit(tg.exp, static=3), OptionError, "static must be names"),

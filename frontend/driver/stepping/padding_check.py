@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -25,7 +25,7 @@ MOST_LISTED = 3
 
 
 def warn_of_padding(function: FuncOp, specs: Mapping[str, Spec], name: str) -> None:
-    """Warns if losses, other numbers that a function returns, or buffers that it sets depend on padded positions.
+    """Warns if losses, other results without an axis of positions, or buffers, depend on padded positions.
 
     Args:
         function: A traced function.
@@ -38,8 +38,9 @@ def warn_of_padding(function: FuncOp, specs: Mapping[str, Spec], name: str) -> N
     }
     if not padded:
         return
-    outcomes, reached, through = _outcomes(function), dict[str, None](), set[Operation]()
-    for real in _splits(specs):
+    extents = {int(spec.shape[axis]) for key, spec in specs.items() for axis in paddings(key, spec)}
+    outcomes, reached, through = _outcomes(function, extents), dict[str, None](), set[Operation]()
+    for real in _splits(extents):
         inputs: dict[int, ElementFacts] = {}
         for place, key in padded.items():
             spec = specs[key].fixed()
@@ -53,22 +54,21 @@ def warn_of_padding(function: FuncOp, specs: Mapping[str, Spec], name: str) -> N
         _warn(f"padded positions reach {', '.join(reached)} of {name}()", places)
 
 
-def _splits(specs: Mapping[str, Spec]) -> list[dict[int, int]]:
+def _splits(extents: Collection[int]) -> list[dict[int, int]]:
     """Returns two numbers of positions that aren't padded, for each padded extent: one, and about half of them.
 
     The latter is odd, so that windows of two lie over the end too.
     """
-    extents = {spec.shape[axis] for name, spec in specs.items() for axis in paddings(name, spec)}
-    return [dict.fromkeys(map(int, extents), 1), {int(extent): extent // 2 | 1 for extent in extents}]
+    return [dict.fromkeys(extents, 1), {extent: extent // 2 | 1 for extent in extents}]
 
 
-def _outcomes(function: FuncOp) -> dict[int, str]:
-    """Returns single numbers among a function's results, and buffers that it sets, in words, by their place."""
+def _outcomes(function: FuncOp, extents: Collection[int]) -> dict[int, str]:
+    """Returns results without an axis of the given extents, and buffers that a function sets, in words, by place."""
     outcomes: dict[int, str] = {}
     for place, (value, slot) in enumerate(zip(return_of(function).operands, results_of(function), strict=True)):
         if slot.role == Role.UPDATE:
             outcomes[place] = f"the buffer {slot.name!r}"
-        elif not type_of(value).get_shape():
+        elif not {*extents} & {*type_of(value).get_shape()}:
             outcomes[place] = "the loss" if slot.name == LOSS else f"the result {slot.name!r}"
     return outcomes
 
