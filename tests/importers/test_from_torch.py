@@ -267,6 +267,24 @@ def test_what_is_unsupported_is_named_with_its_module_and_line() -> None:
         tg.from_torch(no_module, torch.ones(2))
 
 
+class KeyCache:
+    """What a language model of transformers returns besides its scores, unless it is told not to."""
+
+
+class Cached(nn.Module):
+    """A module that returns an object."""
+
+    def forward(self, x: torch.Tensor, use_cache: bool = True) -> Any:
+        return (x * 2, KeyCache()) if use_cache else x * 2
+
+
+def test_results_that_are_no_trees_of_tensors_are_named() -> None:
+    with pytest.raises(tg.errors.OptionError, match=r"it returns a .*\.KeyCache, .*; use_cache=False leaves it out$"):
+        tg.from_torch(Cached(), torch.ones(2))
+    model = tg.from_torch(Cached(), torch.ones(2), use_cache=False)
+    assert model(np.ones(2), use_cache=False).tolist() == [2, 2]
+
+
 def test_every_rule_is_named_once_and_listed() -> None:
     from tensorgrad.importers.torch import supported
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -124,8 +125,7 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         with _quiet():
             program = _functional(torch.export.export(module, args, kwargs, strict=False))
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0]
-        line = authors_line(error)
+        reason, line = _reason(error), authors_line(error)
         where = "" if line is None else f" ({line})"
         raise OptionError(f"from_torch: torch.export refuses {type(module).__name__}: {reason}{where}") from None
     signature = program.graph_signature
@@ -149,6 +149,16 @@ def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         dict(program.constants),
         program.call_spec.out_spec,
     )
+
+
+def _reason(error: Exception) -> str:
+    """Returns the first line of an error of `torch.export`; for results of unknown classes, what they are."""
+    reason = str(error).strip().partition("\n")[0]
+    unknown = re.match(r"Found <class '([\w.]+)'> in output, which is not a known type", reason)
+    if unknown is None:
+        return reason
+    hint = "; use_cache=False leaves it out" if unknown[1].endswith("Cache") else ""
+    return f"it returns a {unknown[1]}, which is no tree of tensors to PyTorch (torch.utils._pytree){hint}"
 
 
 @contextmanager
