@@ -13,11 +13,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 
 from tensorgrad.dialects.signature import Role, Slot, slots_attribute
+from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.eager.recording import Entry, Recording
-from tensorgrad.eager.values import Value, read_only
-from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.runtime.backend import Outputs, Source, array_of
+from tensorgrad.eager.values import Value
+from tensorgrad.runtime.backend import Outputs, Source
 from tensorgrad.tracing.tracer import checked_module
 
 NAME = "eager_block"
@@ -54,7 +54,6 @@ class Program:
         self._runs = 0
         self._run: RunBlock | None = None
         self._places: Sequence[int] = ()
-        self._is_compiled = False
         self._past: list[tuple[weakref.ref[Outputs], Sequence[weakref.ref[Value]]]] = []
         self.compilations = 0
 
@@ -72,10 +71,25 @@ class Program:
         if others:
             self._vary(others)
         self._runs += 1
-        if self._run is None or (not self._is_compiled and self._runs >= self._compiled_at):
-            self._prepare()
+        if self._runs < self._compiled_at:
+            return self._interpreted(recording)
+        if self._run is None:
+            self._compile()
         assert self._run is not None
         return self._run([inputs[place].known() for place in self._places])
+
+    def _interpreted(self, recording: Recording) -> list[NumpyArray]:
+        """Computes op by op: a block that occurs once has no IR of its own, which takes longer than its ops."""
+        values = {-1 - place: value.numpy() for place, value in enumerate(recording.inputs)}
+        entries = self._needed()
+        last = {operand: place for place, entry in enumerate(entries) for operand in entry.operands}
+        for place, entry in enumerate(entries):
+            results = entry.template.evaluate([values[operand] for operand in entry.operands])
+            for operand in {*entry.operands}:
+                if last[operand] == place and operand not in self._outputs:
+                    del values[operand]
+            values.update(zip(range(entry.first, entry.count), results, strict=True))
+        return [values[number] for number in self._outputs]
 
     def note(self, recording: Recording, alive: Sequence[Value]) -> None:
         """Limits how long results share the memory of the output they arrived in: until the second run after this one.
@@ -98,16 +112,9 @@ class Program:
             del self._constants[place]
         self._run = None
 
-    def _prepare(self) -> None:
+    def _compile(self) -> None:
         module, self._places = self._module()
-        if self._runs < self._compiled_at:
-            executor = TensorExecutor(module)
-            self._run = lambda arguments: [
-                read_only(np.asarray(result)) for result in executor.call([*map(array_of, arguments)])
-            ]
-            return
         self._run = self._load(module)
-        self._is_compiled = True
         self.compilations += 1
 
     def _module(self) -> tuple[ModuleOp, list[int]]:

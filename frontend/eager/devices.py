@@ -7,16 +7,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
-from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Region
+from xdsl.ir import Attribute
 
-from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, ints, prepared
-from tensorgrad.dialects.tg.call import returned
+from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, ints
 from tensorgrad.dialects.tg.elementwise.arithmetic import AddOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
 from tensorgrad.eager.blocks import Load, Program, RunBlock
@@ -34,12 +31,10 @@ from tensorgrad.eager.tape import Edge, Operand, TapeNode
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value, kind_of, read_only, value_of
 from tensorgrad.errors import ArgumentError, DeviceError, DeviceLostError, DTypeError, ProgramError, TensorgradError
-from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.passes.tensors.moving import copied
 from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.grad_mode import is_grad_enabled
-from tensorgrad.tracing.location import user_line, user_place
+from tensorgrad.tracing.location import user_place
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tensor_device import TracedFunction
 
@@ -254,7 +249,6 @@ class NumpyDevice(EagerDevice):
 
     def __init__(self) -> None:
         super().__init__("numpy")
-        self._functions: WeakKeyDictionary[Template, Callable[..., Any]] = WeakKeyDictionary()
 
     def synchronize(self) -> None:
         """Does nothing: everything has been computed."""
@@ -263,43 +257,12 @@ class NumpyDevice(EagerDevice):
         self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
     ) -> tuple[list[Value], list[Edge | None] | None]:
         """Computes the results of an application; see `AutogradDevice.run`."""
-        function = self._functions.get(template)
-        if function is None:
-            function = self._functions[template] = _by_numpy(template)
-        try:
-            with np.errstate(all="ignore"):
-                outputs = function(*[operand.numpy() for operand in operands])
-        except MemoryError as error:
-            raise DeviceError(f"{user_line()}: {template.name}: {error}") from error
-        results = [
-            Value(kind, read_only(np.asarray(output).reshape(kind.shape)))
-            for kind, output in zip(template.results, outputs, strict=True)
-        ]
+        outputs = template.evaluate([operand.numpy() for operand in operands])
+        results = [Value(kind, output) for kind, output in zip(template.results, outputs, strict=True)]
         if edges is None:
             return results, None
         derivative = template.derivative(tuple([edge is not None for edge in edges]))
         return results, TapeNode(derivative, edges, operands, results).made() if derivative.has_any else None
-
-
-def _by_numpy(template: Template) -> Callable[..., Sequence[Any]]:
-    """Returns a function that computes a template on arrays."""
-    if template.op is not None:
-        evaluate = prepared(template.op)
-        return lambda *arrays: (evaluate(*arrays),)
-    executor = TensorExecutor(_module_of(template))
-    return lambda *arrays: executor.call(arrays)
-
-
-def _module_of(template: Template) -> ModuleOp:
-    block = copied(template.body)
-    values = returned(block)
-    end = block.last_op
-    assert end is not None
-    end.detach()
-    end.erase()
-    block.add_op(func.ReturnOp(*values))
-    kinds = FunctionType.from_lists([argument.type for argument in block.args], [value.type for value in values])
-    return ModuleOp([FuncOp("function", kinds, Region(block))])
 
 
 def _compute_alone(recording: Recording, value: Value, error: TensorgradError | None) -> None:
@@ -342,6 +305,7 @@ class RecordingDevice(EagerDevice):
         self._programs: OrderedDict[Hashable, Program] = OrderedDict()
         self._functions: OrderedDict[Hashable, _Applicable | None] = OrderedDict()
         self._folded: OrderedDict[Hashable, Folded] = OrderedDict()
+        self._graphs: OrderedDict[Hashable, None] = OrderedDict()
         self._longest = LONGEST
         self.flushes = 0
 
@@ -395,20 +359,33 @@ class RecordingDevice(EagerDevice):
         return None if template.results[0].dtype in self._lacks else (template, traced.allows)
 
     def whole_pass(self, root: TapeNode, place: int, seed: Kind) -> Pass | None:
-        """Returns the backward pass from a result as one application, shared by all graphs of a structure."""
+        """Returns the backward pass from a result as one application, shared by all graphs of a structure.
+
+        Where blocks are interpreted at first, so is the pass through a new graph, node by node: it may not recur.
+        """
         recording = self._recording
         number = recording.target((root, place))
         known = None if number is None else recording.structure.passes.get(number)
         if known is not None:
             return known_again(known, recording)
         graph = Graph.behind(root, place)
-        if graph is None:
+        if graph is None or (self._compiled_at > 1 and self._is_new(graph.key)):
             return None
         folding = _kept(self._folded, graph.key, lambda: folded(graph, seed))
         known = None if number is None else known_pass(graph, folding, recording)
         if number is not None and known is not None:
             recording.structure.passes[number] = known
         return folding.through(graph)
+
+    def _is_new(self, graph: Hashable) -> bool:
+        """Returns whether no pass has gone through such a graph yet."""
+        if graph in self._graphs:
+            self._graphs.move_to_end(graph)
+            return False
+        self._graphs[graph] = None
+        if len(self._graphs) > MOST_PROGRAMS:
+            self._graphs.popitem(last=False)
+        return True
 
     def synchronize(self) -> None:
         """Runs all recorded computations.

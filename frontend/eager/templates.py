@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast
 
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from tensorgrad.dialects.tg.base import TensorOp, is_float
+from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, is_float, prepared
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, type_of
 from tensorgrad.dialects.tg.call import ReturnOp, returned
-from tensorgrad.eager.values import Kind, kinds_of
+from tensorgrad.eager.values import Kind, kinds_of, read_only
+from tensorgrad.errors import DeviceError
+from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.tensors.grad import cotangents, differentiated
 from tensorgrad.passes.tensors.moving import copied, inlined
 from tensorgrad.passes.tensors.simplify import erase_dead
+from tensorgrad.tracing.location import user_line
 
 ApplicationValue: TypeAlias = tuple[Literal["operand", "result", "cotangent"], int]
 """An operand or result of an application, or the cotangent of a result."""
@@ -73,6 +80,28 @@ class Template:
         """Inlines the ops at the builder's insertion point; returns the results."""
         return inlined(self.body, operands, builder)
 
+    def evaluate(self, operands: Sequence[NumpyArray]) -> list[NumpyArray]:
+        """Returns the results by NumPy.
+
+        Raises:
+            DeviceError: There is not enough memory.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                results = self._function(*operands)
+        except MemoryError as error:
+            raise DeviceError(f"{user_line()}: {self.name}: {error}") from error
+        pairs = zip(results, self.results, strict=True)
+        return [read_only(np.asarray(result).reshape(kind.shape)) for result, kind in pairs]
+
+    @cached_property
+    def _function(self) -> Callable[..., Sequence[Any]]:
+        if self.op is None:
+            executor = TensorExecutor(_module_of(self))
+            return lambda *arrays: executor.call(arrays)
+        function = prepared(self.op)
+        return lambda *arrays: (function(*arrays),)
+
     def derivative(self, requested: tuple[bool, ...]) -> Derivative:
         """Returns the derivative, which computes the cotangents of operands from those of the results.
 
@@ -109,6 +138,18 @@ class Derivative:
     def has_any(self) -> bool:
         """Whether it has to be recorded on the tape."""
         return self.template is not None and True in self.active
+
+
+def _module_of(template: Template) -> ModuleOp:
+    block = copied(template.body)
+    values = returned(block)
+    end = block.last_op
+    assert end is not None
+    end.detach()
+    end.erase()
+    block.add_op(func.ReturnOp(*values))
+    kinds = FunctionType.from_lists([argument.type for argument in block.args], [value.type for value in values])
+    return ModuleOp([FuncOp("function", kinds, Region(block))])
 
 
 def _derived(template: Template, requested: tuple[bool, ...]) -> Derivative:

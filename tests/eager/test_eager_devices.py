@@ -15,6 +15,7 @@ import torch
 import tensorgrad as tg
 import tensorgrad.array_api as xp
 from tensorgrad.driver.handles.eager_devices import eager_device_named
+from tensorgrad.eager import templates
 from tensorgrad.eager.tape import TapeNode
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
@@ -285,13 +286,40 @@ def test_no_graph_is_kept_alive(pair: Any) -> None:
         gc.enable()
 
 
-def test_a_pass_on_one_device_is_still_one_application() -> None:
+def test_a_pass_that_recurs_on_one_device_is_one_application() -> None:
     eager_device: Any = eager_device_named("cpu")
-    x = tg.tensor(VALUES, device="numpy").to("cpu").requires_grad_()
-    y = tg.tanh(x * 2).sum()
-    before = len(eager_device._recording.structure.entries())
-    y.backward()
-    assert [entry.template.name for entry in eager_device._recording.structure.entries()[before:]] == ["backward"]
+    applied: list[list[str]] = []
+    for _ in range(3):
+        eager_device.synchronize()
+        x = tg.tensor(VALUES, device="numpy").to("cpu").requires_grad_()
+        y = tg.tanh(x * 2).sum()
+        before = len(eager_device._recording.structure.entries())
+        y.backward()
+        applied.append([entry.template.name for entry in eager_device._recording.structure.entries()[before:]])
+    assert len(applied[0]) > 1 and applied[1:] == [["backward"]] * 2
+
+
+def test_an_interpreted_pass_has_no_ir_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of every length occur once, as in episodes: each op is known from the first ones."""
+    eager_device_named("cpu").synchronize()
+    built: list[str] = []
+    create = templates.Template.__init__
+
+    def counted(self: templates.Template, name: str, block: Any) -> None:
+        built.append(name)
+        create(self, name, block)
+
+    monkeypatch.setattr(templates.Template, "__init__", counted)
+    counts: list[int] = []
+    for length in (3, 4, 9):
+        x = tg.tensor(VALUES, device="cpu").requires_grad_()
+        y = x
+        for _ in range(length):
+            y = tg.cos(y) * 0.5
+        y.sum().backward()
+        assert x.grad is not None and np.isfinite(x.grad.numpy()).all()
+        counts.append(len(built))
+    assert counts[0] == counts[1] == counts[2] and "backward" not in built
 
 
 def test_a_block_of_one_structure_with_another_graph_behind_it() -> None:
