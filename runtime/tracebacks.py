@@ -23,6 +23,10 @@ DEPENDENCIES = {"_cffi_backend", "cffi", "llvmlite", "mpi4py", "numpy", "safeten
 """Packages whose frames are hidden where tensorgrad called them."""
 
 
+PATH_ERRORS = FileNotFoundError | FileExistsError | IsADirectoryError | NotADirectoryError | PermissionError
+"""What the system says of a path that the user gave."""
+
+
 def boundary(function: Function) -> Function:
     """Makes a function one whose exceptions have no frames of tensorgrad's.
 
@@ -66,7 +70,7 @@ def trim(error: BaseException) -> None:
 
 def _is_for_users(error: BaseException, frames: list[TracebackType]) -> bool:
     """Returns whether an exception is one that users cause or raise, given its frames that are not hidden."""
-    if isinstance(error, TensorgradError | KeyboardInterrupt):
+    if isinstance(error, TensorgradError | KeyboardInterrupt | PATH_ERRORS):
         return not isinstance(error, CompilerError | ExecutionError)
     return bool(frames) and frames[-1].tb_next is None  # it was raised in the user's code
 

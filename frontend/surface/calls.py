@@ -110,6 +110,8 @@ PROTOCOL = (
     *("__getattr__", "__setattr__", "__getitem__", "__setitem__", "__len__", "__iter__"),
     *("__neg__", "__abs__", "__invert__", "__divmod__", "__rdivmod__"),
     *("__bool__", "__int__", "__float__", "__complex__", "__index__", "__array__", "__format__"),
+    *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")),
+    *("__iand__", "__ior__", "__ixor__"),
     *("__array_ufunc__", "__array_function__", "__array_namespace__", "__dlpack__", "__reduce__"),
 )
 """Methods that Python and NumPy call for the user, whose arguments always bind; binary operators trim by themselves."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,8 @@ MISTAKES: list[tuple[Callable[[], Any], list[str]]] = [
     (lambda: untyped.nothing, ["<lambda>"]),
     (lambda: tg.nn.Linear(9, -1), ["<lambda>"]),
     (lambda: compiled().step(x=X), ["<lambda>"]),
+    (lambda: compiled().load_checkpoint("nowhere.safetensors"), ["<lambda>"]),
+    (lambda: operator.iadd(tg.tensor(X, device="cpu", requires_grad=True), 1), ["<lambda>"]),
 ]
 
 
