@@ -8,18 +8,21 @@ within the epoch.
 from __future__ import annotations
 
 import abc
+import copy
+import dataclasses
 import math
 import queue
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from tensorgrad.errors import InputError, OptionError, UserError
 from tensorgrad.ops import random
 from tensorgrad.runtime.conversion import to_numpy
+from tensorgrad.tracing import trees
 from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 
@@ -57,7 +60,10 @@ class Placed(abc.ABC):
     Attributes:
         epoch: The number of completed epochs.
         index: The number of batches of the current epoch that have been used.
+        makes_copies: Whether the arrays of each batch are new ones that nothing else refers to.
     """
+
+    makes_copies: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.epoch: int = 0
@@ -146,6 +152,8 @@ class Batches(Placed):
         (3, [0, 1, 2, 3, 4, 5])
     """
 
+    makes_copies = True
+
     def __init__(self, arrays: Mapping[str, np.ndarray], size: int, key: np.ndarray | None, last: str, mask: str):
         super().__init__()
         self._arrays = dict(arrays)
@@ -186,11 +194,9 @@ class Batches(Placed):
         each, rest = divmod(count, size)
         part = slice(0, count) if rest else slice(rank * each, (rank + 1) * each)
 
-        def rows(local: slice) -> Any:
+        def rows(local: slice) -> np.ndarray:
             """Returns which examples are in a part of the batch; padding repeats examples."""
-            moved: Any = slice(start + local.start, start + local.stop)
-            if count > there:
-                moved = start + np.arange(local.start, local.stop) % there
+            moved = start + np.arange(local.start, local.stop) % there
             return moved if self._key is None else self._permutation(epoch)[moved]
 
         batch = {name: array[rows(part if name in names else slice(0, count))] for name, array in self._arrays.items()}
@@ -234,7 +240,7 @@ def permutation(key: random.Key, count: int) -> np.ndarray:
 def batches(
     arrays: Mapping[str, Any], size: int, *, shuffle: Any = None, last: str = "drop", mask: str = "mask"
 ) -> Batches:
-    """Returns batches of arrays.
+    """Returns batches of arrays. They are copies, in whatever order, so they may be changed in place.
 
     Args:
         arrays: An array for each input, by name, all with the same number of examples along their first axis.
@@ -365,10 +371,42 @@ def generated(function: Callable[[int], Mapping[str, Any]], length: int | None =
 T = TypeVar("T")
 
 
+def own_arrays(item: Any) -> Any:
+    """Returns an item with copies of the dicts, lists, tuples, dataclasses and NumPy arrays that may change later."""
+    kind = type(item)
+    if isinstance(item, np.ndarray):
+        return item.copy() if _may_change(item) else item
+    if isinstance(item, dict):
+        new = copy.copy(item)
+        new.update({key: own_arrays(value) for key, value in item.items()})
+        return new
+    is_plain = kind in (list, tuple) or hasattr(kind, "_fields") or dataclasses.is_dataclass(kind)
+    unpacked = trees.children(item) if is_plain and not hasattr(kind, "tree_children") else None
+    return item if unpacked is None else unpacked[1]([own_arrays(child) for child in unpacked[0]])
+
+
+def _may_change(array: np.ndarray) -> bool:
+    """Returns whether the memory of an array can be written through it, or through what it is a view of."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return True
+        owner = owner.base
+    try:
+        return owner is not None and not memoryview(owner).readonly
+    except TypeError:  # it does not say
+        return True
+
+
 class Ahead(Generic[T]):
     """An iterator whose items a thread prepares ahead, as `prefetch` returns it.
 
     An exception in the thread is raised here, in the place of the item.
+
+    Args:
+        items: The iterable.
+        ahead: The largest number of prepared items.
+        copies: Whether items are copied when they are prepared, by `own_arrays`.
 
     Example:
         >>> items = tg.data.prefetch(range(3))
@@ -376,8 +414,8 @@ class Ahead(Generic[T]):
         (0, True)
     """
 
-    def __init__(self, items: Iterable[T], ahead: int):
-        self._items = items
+    def __init__(self, items: Iterable[T], ahead: int, copies: bool = True):
+        self._items, self._copies = items, copies
         self._queue: queue.Queue[tuple[str, Any]] = queue.Queue(ahead)
         self._stopped = threading.Event()
         self._ended = False
@@ -387,7 +425,7 @@ class Ahead(Generic[T]):
     def _fill(self) -> None:
         try:
             for item in self._items:
-                if not self._put("item", item):
+                if not self._put("item", own_arrays(item) if self._copies else item):
                     return
             self._put("end", None)
         except BaseException as error:
@@ -431,6 +469,10 @@ def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
     Steps are submitted without waiting, and their inputs are copied immediately, so the next batches are prepared and
     uploaded while the device is busy.
 
+    NumPy arrays that may still change are copied when an item is prepared, with the dicts, lists, tuples and
+    dataclasses around them, so an iterable may yield one buffer again and again. Batches of `batches` and `text` are
+    copies already.
+
     Args:
         items: The iterable. Nothing else should use it meanwhile.
         ahead: The largest number of prepared items.
@@ -444,4 +486,9 @@ def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
     """
     if not is_integer(ahead, 1):
         raise OptionError(f"prefetch: ahead must be a positive integer, got {ahead!r}")
-    return Ahead(items, ahead)
+    return Ahead(items, ahead, copies=not are_copies(items))
+
+
+def are_copies(data: object) -> bool:
+    """Returns whether data makes new arrays for each batch."""
+    return isinstance(data, Placed) and data.makes_copies

@@ -25,7 +25,7 @@ from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refuse_inside_trace
 from tensorgrad.train.callbacks import Checkpoints, LossCurve, watched
-from tensorgrad.train.data import Ahead, Placed, Seekable
+from tensorgrad.train.data import Ahead, Placed, Seekable, are_copies
 from tensorgrad.train.log import Log
 from tensorgrad.train.meetings import Meetings
 from tensorgrad.train.progress import ProgressBar
@@ -97,7 +97,7 @@ class _Run(Run):
         """Runs a step, or a micro-batch of it, without waiting for it."""
         assert item.batch is not None
         rate = self.training.learning_rate
-        self._micro.append(self.training.step(**checked_batch(item.batch, "fit")))
+        self._micro.append(self.training.step(**item.batch))
         self._place = item.place
         if self.is_within_step:
             return
@@ -361,7 +361,9 @@ def fit(
         resume: Whether to resume from the last checkpoint in that folder, if there is one.
         log: A `.csv` or `.jsonl` file for the results of steps and evaluations.
         plot: A file for a plot of the losses, written at the end; needs matplotlib.
-        prefetch: How many batches a thread prepares ahead; 0 for none, if the data depends on the training.
+        prefetch: How many batches a thread prepares ahead; 0 for none, if the data depends on the training. NumPy
+            arrays are copied when they are prepared, so data may yield one buffer again and again; the batches of
+            `tg.data.batches` and `tg.data.text`, and arrays that nobody can write to, are not.
         progress: Whether to show a progress bar, or lines without a terminal, and a summary.
         on_nan: What to do when the loss is NaN or infinite: "stop" ends the run, with the step and the last checkpoint
             in the report's `reason`; "raise" raises an error that says the same; "ignore" continues.
@@ -555,7 +557,7 @@ def _walk(data: Batches, resumed: bool, training: Training) -> Iterator[_Item]:
         count = 0
         for batch in _epoch(data, training):
             count += 1
-            yield _Item(batch, place())
+            yield _Item(batch if batch is None else dict(checked_batch(batch, "fit")), place())
         if not count and not (first and seekable):
             raise InputError("fit: there are no batches in the data")
         # The data may be positioned at the end of an epoch: it counts only if this run had its batches.
@@ -572,7 +574,7 @@ def _items(data: Batches, prefetch: int, resumed: bool, training: Training) -> I
     if not prefetch:
         yield items
         return
-    ahead = Ahead(items, prefetch)
+    ahead = Ahead(items, prefetch, copies=not are_copies(data))
     try:
         yield ahead
     finally:

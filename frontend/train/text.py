@@ -62,6 +62,8 @@ class Text(Placed):
         tokens: The number of tokens of all documents.
     """
 
+    makes_copies = True
+
     def __init__(
         self,
         documents: Sequence[str],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from models import compiled
 
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError
+from tensorgrad.tracing import trees
 
 
 def arrays(count: int = 10) -> dict[str, np.ndarray]:
@@ -171,6 +174,61 @@ def test_prefetching_is_ahead_and_in_order():
         time.sleep(0.01)
     assert numbers == [0, 1, 2]  # two wait, one is held
     assert list(ahead) == [0, 1, 2, 3, 4, 5] and list(ahead) == []
+
+
+@dataclass
+class Pair:
+    """An array, and others in a list."""
+
+    x: np.ndarray
+    rest: list[np.ndarray]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [lambda x: x, lambda x: {"x": x}, lambda x: (x[:1], [x]), lambda x: Pair(x, [x])],
+)
+def test_an_iterable_may_reuse_its_buffer(around: Any) -> None:
+    def items() -> Any:
+        buffer = np.zeros(2, np.float32)
+        for number in range(5):
+            buffer[:] = number
+            yield around(buffer)
+
+    kept = list(tg.data.prefetch(items(), 3))
+    numbers = [{float(array[0]) for array in trees.flatten(item)[0]} for item in kept]
+    assert numbers == [{float(number)} for number in range(5)]
+    assert type(kept[0]) is type(around(np.zeros(2)))
+
+
+def test_a_dict_that_is_filled_anew_is_copied() -> None:
+    def items() -> Any:
+        batch: dict[str, Any] = OrderedDict()
+        for number in range(5):
+            batch["x"] = number
+            yield batch
+
+    assert [batch["x"] for batch in tg.data.prefetch(items(), 3)] == [0, 1, 2, 3, 4]
+
+
+def test_what_nobody_can_change_is_not_copied() -> None:
+    fixed, written = np.arange(4.0), np.arange(4.0)
+    fixed.flags.writeable = False
+    view = written[:2]
+    view.flags.writeable = False
+    of_bytes, batch = np.frombuffer(b"abcd", np.uint8), tg.data.batches(arrays(), 4).at(0, 0)
+    items = [fixed, fixed[1:], of_bytes, view, np.frombuffer(bytearray(b"abcd"), np.uint8)]
+    kept = list(tg.data.prefetch(items))
+    assert [new is old for new, old in zip(kept, items, strict=True)] == [True, True, True, False, False]
+    assert all(array.base is None and array.flags.owndata for array in batch.values())
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": 1}, {"last": "pad"}, {"last": "keep"}])
+def test_changing_a_batch_leaves_the_arrays(options: Any) -> None:
+    given = arrays()
+    for batch in tg.data.batches(given, 4, **options):
+        batch["x"] *= 0
+    assert np.array_equal(given["x"], arrays()["x"])
 
 
 def test_what_the_thread_raises_is_raised_in_its_place():

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import signal
+from collections import UserDict
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -113,6 +114,18 @@ def test_prefetching_changes_nothing(prefetch):
     report = fitted(training(), data=source, prefetch=prefetch)
     assert report.losses.tolist() == fitted(training()).losses.tolist()
     assert (source.epoch, source.index) == (4, 3)
+
+
+@pytest.mark.parametrize("kind", [dict, UserDict])
+def test_data_may_reuse_its_arrays(kind):
+    def reusing() -> Any:
+        batch = {name: np.zeros_like(array[:4]) for name, array in arrays().items()}
+        for item in data():
+            for name, array in item.items():
+                batch[name][...] = array
+            yield kind(batch)
+
+    assert fitted(training(), data=reusing(), steps=5).losses.tolist() == fitted(training(), steps=5).losses.tolist()
 
 
 def test_epochs():
