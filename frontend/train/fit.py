@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -42,10 +42,17 @@ Evaluate: TypeAlias = Callable[[Training], float | Mapping[str, float]]
 Batches: TypeAlias = Iterable[Mapping[str, Any]]
 
 
+class _EpochEnd:
+    """Comes after the last batch of an epoch."""
+
+
+_EPOCH_END: Final = _EpochEnd()
+
+
 class _Item(NamedTuple):
     """A batch, or the end of an epoch, and the position of the data afterwards."""
 
-    batch: Mapping[str, Any] | None
+    batch: Mapping[str, Any] | _EpochEnd
     place: dict[str, Any] | None
 
 
@@ -95,8 +102,8 @@ class _Run(Run):
 
     def train(self, item: _Item) -> None:
         """Runs a step, or a micro-batch of it, without waiting for it."""
-        assert item.batch is not None
         rate = self.training.learning_rate
+        assert not isinstance(item.batch, _EpochEnd)
         self._micro.append(self.training.step(**item.batch))
         self._place = item.place
         if self.is_within_step:
@@ -446,7 +453,7 @@ def _loop(
         if item is None:
             of = "" if steps is None else f" of {steps}"
             raise InputError(f"fit: the data ended after {run.steps_done}{of} steps")
-        if item.batch is None:
+        if item.batch is _EPOCH_END:
             run.end_epoch(item)
             if evaluate is not None and evaluate_every is None and not _is_evaluated(run):
                 run.evaluate(evaluate)
@@ -557,12 +564,12 @@ def _walk(data: Batches, resumed: bool, training: Training) -> Iterator[_Item]:
         count = 0
         for batch in _epoch(data, training):
             count += 1
-            yield _Item(batch if batch is None else dict(checked_batch(batch, "fit")), place())
+            yield _Item(dict(checked_batch(batch, "fit")), place())
         if not count and not (first and seekable):
             raise InputError("fit: there are no batches in the data")
         # The data may be positioned at the end of an epoch: it counts only if this run had its batches.
         if count or resumed:
-            yield _Item(None, place())
+            yield _Item(_EPOCH_END, place())
         first = False
         if isinstance(data, Iterator):
             return

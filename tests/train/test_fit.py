@@ -447,6 +447,11 @@ WRONG: dict[str, tuple[Any, type[TensorgradError], str]] = {
     "delta": (lambda: EarlyStop("x", min_delta=-1), OptionError, "min_delta must be"),
     "every": (lambda: Checkpoints("x", every=0), OptionError, "every must be"),
     "keep": (lambda: Checkpoints("x", keep=0), OptionError, "keep must be"),
+    "None": (
+        lambda: fitted(training(), data=[None], steps=None, epochs=1),
+        InputError,
+        "a batch must be a dict of inputs by name, got None",
+    ),
     "batch": (lambda: fitted(training(), data=[{"x": 1}]), InputError, "missing input 'y'"),
 }
 
