@@ -529,8 +529,8 @@ def declarations(root: Module) -> dict[str, Leaf]:
     """Returns the parameters and buffers of a module tree by path, each once, in the order of assignment.
 
     Raises:
-        ParameterError: Two of them have the same path; or a list, tuple or dict contains an array of floats, which
-            could be meant as a parameter or as a constant.
+        ParameterError: Two of them have the same path, or one has a slash in it; or a list, tuple or dict contains an
+            array of floats, which could be meant as a parameter or as a constant.
     """
     results: dict[str, Leaf] = {}
     for path, leaf in walk(root, lambda value: is_leaf(value) or is_float_array(value)):
@@ -541,6 +541,11 @@ def declarations(root: Module) -> dict[str, Leaf]:
             )
         if path in results:
             raise ParameterError(f"two parameters have the path {path!r}")
+        if "/" in path:
+            raise ParameterError(
+                f"the path {path!r} of a parameter has a slash, as only names of the optimizer's state do: rename the "
+                f"attribute or key, as in {path.replace('/', '_')!r}"
+            )
         results[path] = leaf
     return results
 

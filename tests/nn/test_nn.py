@@ -117,6 +117,17 @@ def test_containers_dataclasses_and_shared_parts_compute():
     assert float(scaled.step(x=[1.0, 2.0])) == 9.0
 
 
+@pytest.mark.parametrize("leaf", [tg.nn.param((2, 3), init=0.0), tg.nn.buffer(3)])
+@pytest.mark.parametrize(
+    "use", [drawn, lambda model: model.initialized(0), lambda model: model.named_parameters()], ids=range(3)
+)
+def test_a_path_with_a_slash_is_refused(leaf: Any, use: Any) -> None:
+    model = Nested()
+    model.blocks.append({"en/fr": [leaf]})
+    with pytest.raises(ParameterError, match=r"the path 'blocks\.2\.en/fr\.0' .* has a slash.*'blocks\.2\.en_fr\.0'"):
+        use(model)
+
+
 def test_a_shared_module_gets_the_sum_of_its_gradients():
     class Tied(tg.nn.Module):
         def __init__(self) -> None:
