@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Traced
+from tensorgrad.tracing.value_keys import value_key
 
 
 def declared_model(model: Any) -> Module:
@@ -196,19 +196,6 @@ class _Hashed:
         return self._hash
 
 
-@dataclass(frozen=True, eq=False)
-class _Same:
-    """A key that is equal only to itself."""
-
-    value: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
 def _fixed(node: Any, seen: dict[int, int], arrays: list[np.ndarray]) -> Hashable:
     """Returns the structure of a module tree, without the values of its parameters, for comparison.
 
@@ -228,8 +215,4 @@ def _fixed(node: Any, seen: dict[int, int], arrays: list[np.ndarray]) -> Hashabl
     if isinstance(node, np.ndarray):
         arrays.append(node)
         return node.shape, node.dtype.str, node.tobytes()
-    try:
-        hash(node)
-    except TypeError:
-        return _Same(node)
-    return type(node), node
+    return value_key(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,6 +99,65 @@ def test_static_arguments():
     assert traced == [("sum", 1), ("max", 1), ("max", 2), ("max", 2.0), ("max", True)]
     with pytest.raises(InputError, match=r"f\(\): static argument 'kind': unhashable"):
         f(X, ["sum"])
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Settings that are compared by their values."""
+
+    value: Any
+    note: str = field(default="", compare=False)
+
+
+SETTINGS: list[tuple[Any, Any]] = [
+    (0.0, -0.0),
+    (1, 1.0),
+    ((1,), (1.0,)),
+    ((1, (True, "a")), (1, (1, "a"))),
+    (frozenset((1,)), frozenset((1.0,))),
+    (Setting(1), Setting(1.0)),
+    (Setting((0.0,)), Setting((-0.0,))),
+    (complex(0, 0.0), complex(0, -0.0)),
+    (np.float32(0), np.float32(-0.0)),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), SETTINGS)
+def test_static_arguments_that_only_compare_equal(first: Any, second: Any) -> None:
+    traced: list[Any] = []
+
+    @tg.jit(static="setting", device="numpy")
+    def f(x: Any, setting: Any) -> Any:
+        traced.append(setting)
+        return x
+
+    for setting in (first, second, first, second):
+        f(X, setting)
+    assert first == second and list(map(repr, traced)) == [repr(first), repr(second)]
+
+
+@pytest.mark.parametrize("make", [lambda: float("nan"), lambda: (float("nan"),), lambda: Setting(float("nan"), "a")])
+def test_a_static_nan_is_compiled_once(make: Any) -> None:
+    f = tg.jit(lambda x, setting: x, static="setting", device="numpy")
+    for setting in (make(), make()):
+        f(X, setting)
+    assert f.specializations == 1
+
+
+def test_fixed_attributes_of_modules_that_only_compare_equal() -> None:
+    class Scaled(tg.nn.Module):
+        def __init__(self, factor: Any) -> None:
+            self.factor = factor
+
+        def __call__(self, x: Any) -> Any:
+            return x / tg.ones(()) * float(self.factor)
+
+    f = tg.jit(lambda model, x: model(x), device="numpy")
+    signs = [float(np.copysign(1, f(Scaled(zero).initialized(0), 1.0))) for zero in (0.0, -0.0)]
+    assert signs == [1, -1] and f.specializations == 2
+    for _ in range(2):
+        f(Scaled(float("nan")).initialized(0), 1.0)
+    assert f.specializations == 3
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -36,6 +36,7 @@ from tensorgrad.tracing.likes import Positional, Result
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
+from tensorgrad.tracing.value_keys import value_key
 from tensorgrad.transforms.grad import Computation
 
 if TYPE_CHECKING:
@@ -188,8 +189,7 @@ class Jitted(Specializations[Key], Generic[Result]):
                 hash(value)
             except TypeError as error:
                 raise InputError(f"{self._name}(): static argument {name!r}: {error}") from None
-        # 1, 1.0 and True compare equal, but lead to different programs.
-        return tuple((name, type(value), value) for name, value in values)
+        return tuple((name, value_key(value)) for name, value in values)
 
     def _traced(
         self, bound: inspect.BoundArguments, arguments: Mapping[str, Any], arrays: Sequence[np.ndarray]
