@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, cast, overload
 
 import numpy as np
 
-from tensorgrad.errors import ShapeError
+from tensorgrad.errors import InputError, ShapeError
 from tensorgrad.tracing.likes import Positional
+from tensorgrad.tracing.value_keys import value_key
 
 Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
 
@@ -33,6 +35,9 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
     """Returns the children of a node and how to rebuild it; `None` for a leaf. Dict items are sorted by key.
 
     A class whose `tree_leaf` is true is a leaf, even if it is a dataclass.
+
+    Raises:
+        InputError: Two keys of a dict have the same string, by which they are named.
     """
     kind = type(node)
     if kind in _LEAVES or getattr(kind, "tree_leaf", False):
@@ -40,7 +45,7 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
     if hasattr(kind, "tree_children"):
         return cast(TreeNode, node).tree_children()
     if isinstance(node, dict):
-        keys = sorted(node, key=str)
+        keys = _sorted_keys(node)
         return [node[key] for key in keys], lambda new: dict(zip(keys, new, strict=True))
     if isinstance(node, list | tuple):
         make: Callable[..., Any] = type(node)
@@ -55,12 +60,33 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
     return None
 
 
+def _sorted_keys(node: Mapping[Any, Any]) -> list[Any]:
+    """Returns the keys of a dict in the order of their strings.
+
+    Raises:
+        InputError: Two have the same.
+    """
+    keys = sorted(node, key=str)
+    if not _are_strings(keys):
+        for key, following in itertools.pairwise(keys):
+            if str(key) == str(following):
+                raise InputError(
+                    f"a dict has the keys {key!r} and {following!r}, which have the same string, and its items are "
+                    "named by that: use other keys"
+                )
+    return keys
+
+
+def _are_strings(keys: Sequence[Any]) -> bool:
+    return {*map(type, keys)} <= {str}
+
+
 def names(node: Any) -> list[str]:
     """Returns the names of a node's children, in the order of `children`."""
     if hasattr(node, "tree_names") and not isinstance(node, type):
         return list(node.tree_names())
     if isinstance(node, dict):
-        return [str(key) for key in sorted(node, key=str)]
+        return list(map(str, _sorted_keys(node)))
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         return list(cast(Any, node)._fields)
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
@@ -82,7 +108,7 @@ def paths(tree: Any) -> list[str]:
 
 
 def structure(tree: Any) -> Hashable:
-    """Returns the structure of a pytree: equal for trees with the same types and names.
+    """Returns the structure of a pytree: equal for trees with the same types, names, and types of keys.
 
     A class with a method `tree_key` adds what else has to be equal.
     """
@@ -95,7 +121,7 @@ def leaves_and_structure(tree: Any) -> tuple[list[Any], Hashable]:
     if unpacked is None:
         return [tree], None
     kind, parts = type(tree), unpacked[0]
-    key = tree.tree_key() if hasattr(kind, "tree_key") else None
+    key = _fixed_key(tree)
     if getattr(kind, "tree_flat", False):
         return parts, (kind, key, len(parts))
     leaves: list[Any] = []
@@ -105,6 +131,16 @@ def leaves_and_structure(tree: Any) -> tuple[list[Any], Hashable]:
         leaves += own
         structures.append(inner)
     return leaves, (kind, key, tuple(names(tree)), tuple(structures))
+
+
+def _fixed_key(node: Any) -> Hashable:
+    """Returns what has to be equal in nodes of the same structure, beside their types and names."""
+    kind = type(node)
+    if hasattr(kind, "tree_key"):
+        return node.tree_key()
+    if isinstance(node, dict):
+        return tuple(value_key(key) for key in _sorted_keys(node) if not isinstance(key, str)) or None
+    return None
 
 
 def described(tree: Any) -> Any:
@@ -191,7 +227,9 @@ def _difference(path: str, tree: Any, other: Any) -> str:
         for name, child, other_child in zip(names(tree), pair[0][0], pair[1][0], strict=True):
             if structure(child) != structure(other_child):
                 return _difference(f"{path}{path and '.'}{name}", child, other_child)
-    return f"{path and f' at {path}'}: {_node(tree)} and {_node(other)}"
+    nodes = _node(tree), _node(other)
+    others = ", whose other attributes differ" if nodes[0] == nodes[1] else ""
+    return f"{path and f' at {path}'}: {' and '.join(nodes)}{others}"
 
 
 def _node(tree: Any) -> str:
@@ -201,4 +239,10 @@ def _node(tree: Any) -> str:
         return f"a leaf ({kind})"
     if not unpacked[0] or isinstance(tree, list | tuple):
         return "None" if tree is None else f"a {kind} of {len(unpacked[0])}"
+    if isinstance(tree, dict):
+        return f"a {kind} of {', '.join(map(_key, _sorted_keys(tree)))}"
     return f"a {kind} of {', '.join(names(tree))}"
+
+
+def _key(key: Any) -> str:
+    return key if isinstance(key, str) else f"{key} ({type(key).__name__})"

@@ -101,6 +101,12 @@ def test_static_arguments():
         f(X, ["sum"])
 
 
+def test_keys_of_other_types_are_other_trees():
+    f = tg.jit(lambda tree: tree[1] if 1 in tree else -tree["1"], device="numpy")
+    assert float(f({1: 2.0})) == 2 and float(f({"1": 2.0})) == -2 and float(f({True: 2.0})) == 2
+    assert f.specializations == 3
+
+
 @dataclass(frozen=True)
 class Setting:
     """Settings that are compared by their values."""

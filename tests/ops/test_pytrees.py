@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.errors import DTypeError, ShapeError
+from tensorgrad.errors import DTypeError, InputError, ShapeError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -53,6 +53,14 @@ def test_where_trees_differ(other: Any, message: str) -> None:
         tg.tree_map(lambda x, y: x, {"a": [1, (2, None)], "b": 0}, other)
     with pytest.raises(ShapeError, match=rf"{__file__}:\d+: tree_map: the trees differ"):
         tg.tree_map(lambda x, y, z: x, other, other, {"a": [1, (2, None)], "b": 0})
+
+
+def test_keys_that_read_the_same_are_refused() -> None:
+    with pytest.raises(InputError, match=r"the keys '1' and 1, which have the same string"):
+        tg.tree_map(abs, {"a": {"1": 2, 1: 3}})
+    assert tg.tree_map(abs, {1: -2, "a": -3, (1, 2): 4}) == {1: 2, "a": 3, (1, 2): 4}
+    with pytest.raises(ShapeError, match=r"differ at a: a dict of 1 and a dict of 1 \(int\)$"):
+        tg.tree_map(lambda x, y: x, {"a": {"1": 2}}, {"a": {1: 2}})
 
 
 def test_models_are_trees() -> None:
