@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, cast, overload
@@ -34,7 +35,8 @@ class TreeNode(Protocol):
 def children(node: Any) -> tuple[list[Any], Rebuild] | None:
     """Returns the children of a node and how to rebuild it; `None` for a leaf. Dict items are sorted by key.
 
-    A class whose `tree_leaf` is true is a leaf, even if it is a dataclass.
+    A class whose `tree_leaf` is true is a leaf, even if it is a dataclass. Of other dataclasses, the fields that their
+    constructor takes are children; a node is rebuilt as a copy, with its other attributes, without its constructor.
 
     Raises:
         InputError: Two keys of a dict have the same string, by which they are named.
@@ -54,9 +56,11 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
     if node is None:
         return [], lambda new: None
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
-        names = [field.name for field in dataclasses.fields(node) if field.init]
+        names = _child_fields(node)
         values = [getattr(node, name) for name in names]
-        return values, lambda new: dataclasses.replace(node, **dict(zip(names, new, strict=True)))
+        return values, lambda new: _with_attributes(
+            type(node), {**_fixed_attributes(node), **dict(zip(names, new, strict=True))}
+        )
     return None
 
 
@@ -81,6 +85,41 @@ def _are_strings(keys: Sequence[Any]) -> bool:
     return {*map(type, keys)} <= {str}
 
 
+def _child_fields(node: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(node) if field.init]
+
+
+def _fixed_attributes(node: Any) -> dict[str, Any]:
+    """Returns the attributes of a dataclass that are not its children, nor computed from them when they are read."""
+    slots = (_slot_name(kind, slot) for kind in type(node).__mro__ for slot in _slots(kind))
+    attributes = {name: getattr(node, name) for name in slots if hasattr(node, name)} | getattr(node, "__dict__", {})
+    fields = _child_fields(node)
+    return {name: value for name, value in attributes.items() if name not in fields and not _is_cache(node, name)}
+
+
+def _slots(kind: type) -> Sequence[str]:
+    slots = vars(kind).get("__slots__", ())
+    return [slot for slot in ((slots,) if isinstance(slots, str) else slots) if slot not in ("__dict__", "__weakref__")]
+
+
+def _slot_name(kind: type, slot: str) -> str:
+    """Returns the name of a slot as an attribute: private ones contain the name of their class."""
+    is_private = slot.startswith("__") and not slot.endswith("__")
+    return f"_{kind.__name__.lstrip('_')}{slot}" if is_private else slot
+
+
+def _is_cache(node: Any, name: str) -> bool:
+    return isinstance(getattr(type(node), name, None), functools.cached_property)
+
+
+def _with_attributes(kind: type, attributes: Mapping[str, Any]) -> Any:
+    """Returns an object with these attributes, whose constructor has not been called, as in copies of objects."""
+    new = object.__new__(kind)
+    for name, value in attributes.items():
+        object.__setattr__(new, name, value)  # also where assignment is overridden, as in frozen dataclasses
+    return new
+
+
 def names(node: Any) -> list[str]:
     """Returns the names of a node's children, in the order of `children`."""
     if hasattr(node, "tree_names") and not isinstance(node, type):
@@ -90,7 +129,7 @@ def names(node: Any) -> list[str]:
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         return list(cast(Any, node)._fields)
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
-        return [field.name for field in dataclasses.fields(node) if field.init]
+        return _child_fields(node)
     unpacked = children(node)
     return [] if unpacked is None else [str(position) for position in range(len(unpacked[0]))]
 
@@ -110,7 +149,8 @@ def paths(tree: Any) -> list[str]:
 def structure(tree: Any) -> Hashable:
     """Returns the structure of a pytree: equal for trees with the same types, names, and types of keys.
 
-    A class with a method `tree_key` adds what else has to be equal.
+    What else has to be equal are the attributes of dataclasses that are not leaves, and what a method `tree_key` of a
+    class returns.
     """
     return leaves_and_structure(tree)[1]
 
@@ -140,6 +180,8 @@ def _fixed_key(node: Any) -> Hashable:
         return node.tree_key()
     if isinstance(node, dict):
         return tuple(value_key(key) for key in _sorted_keys(node) if not isinstance(key, str)) or None
+    if dataclasses.is_dataclass(kind) and not hasattr(kind, "tree_children"):
+        return tuple((name, value_key(value)) for name, value in sorted(_fixed_attributes(node).items()))
     return None
 
 

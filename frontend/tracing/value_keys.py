@@ -27,10 +27,10 @@ class Same:
 
 
 def value_key(value: Any) -> Hashable:
-    """Returns a key that tells apart what `==` does not, also within tuples, frozen sets and dataclasses.
+    """Returns a key that tells apart what `==` does not, also within containers and dataclasses that have a hash.
 
-    1, 1.0 and True have different keys, as do 0.0 and -0.0; a NaN has that of its bits. What has no hash, and arrays,
-    are equal only to themselves.
+    1, 1.0 and True have different keys, as do 0.0 and -0.0; a NaN has that of its bits. Lists, dicts and NumPy arrays
+    are compared as they are now; anything else without a hash, and other arrays, are equal only to themselves.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -41,10 +41,14 @@ def value_key(value: Any) -> Hashable:
         return kind, struct.pack("d", value)
     if isinstance(value, complex):
         return kind, struct.pack("2d", value.real, value.imag)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return kind, tuple(map(value_key, value))
     if isinstance(value, frozenset):
         return kind, frozenset(map(value_key, value))
+    if isinstance(value, dict):
+        return kind, tuple((value_key(name), value_key(entry)) for name, entry in value.items())
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return kind, value.shape, value.dtype.str, value.tobytes()
     if not _is_hashable(value) or hasattr(value, "__array__"):
         return Same(value)
     if dataclasses.is_dataclass(kind) and _is_compared_by_fields(kind):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+import functools
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -61,6 +62,61 @@ def test_keys_that_read_the_same_are_refused() -> None:
     assert tg.tree_map(abs, {1: -2, "a": -3, (1, 2): 4}) == {1: 2, "a": 3, (1, 2): 4}
     with pytest.raises(ShapeError, match=r"differ at a: a dict of 1 and a dict of 1 \(int\)$"):
         tg.tree_map(lambda x, y: x, {"a": {"1": 2}}, {"a": {1: 2}})
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """A dataclass that counts the calls of its constructor, and takes no other values than arrays."""
+
+    x: Any
+    limit: dataclasses.InitVar[float]
+    size: int = dataclasses.field(init=False)
+    calls: ClassVar[int] = 0
+
+    def __post_init__(self, limit: float) -> None:
+        Counted.calls += 1
+        object.__setattr__(self, "size", len(self.x))
+        object.__setattr__(self, "limited", limit)
+
+    @functools.cached_property
+    def total(self) -> Any:
+        return tg.sum(self.x)
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    x: Any
+    size: int = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = len(self.x)
+
+
+def test_a_dataclass_is_rebuilt_without_its_constructor() -> None:
+    made: Any = Counted(np.ones(3, np.float32), limit=2.0)
+    assert made.total == 3
+    Counted.calls = 0
+    mapped = tg.tree_map(lambda x: 2.0, made)
+    assert (mapped.x, mapped.size, mapped.limited, Counted.calls) == (2.0, 3, 2.0, 0)
+    assert float(tg.jit(lambda batch: batch.total * batch.size)(made)) == 9, "what was cached is computed anew"
+    assert Counted.calls == 0
+    slotted = tg.tree_map(lambda x: x[0], Slotted(np.ones(3)))
+    assert (slotted.x, slotted.size) == (1, 3)
+
+
+def test_other_attributes_are_part_of_the_structure() -> None:
+    scaled = tg.jit(lambda batch: batch.x * batch.size, device="numpy")
+    short, long = Slotted(np.ones(2)), Slotted(np.ones(2))
+    long.size = 5
+    assert [float(scaled(batch)[0]) for batch in (short, long, short)] == [2, 5, 2] and scaled.specializations == 2
+    by_row = tg.jit(lambda batch: batch.x * batch.size["rows"][0], device="numpy")
+    for values in ([1.0, 2.0], [1.0, 2.0], [1.0, 3.0]):
+        batch: Any = Slotted(np.ones(2))
+        batch.size = {"rows": [np.array(values)]}
+        assert by_row(batch).tolist() == values
+    assert by_row.specializations == 2
+    with pytest.raises(ShapeError, match="a Slotted of x and a Slotted of x, whose other attributes differ"):
+        tg.tree_map(lambda x, y: x, short, long)
 
 
 def test_models_are_trees() -> None:
