@@ -90,6 +90,28 @@ def test_another_tree_is_an_error(inputs: Any, message: str) -> None:
     assert nested.step_count == 0
 
 
+SAME_PATHS: list[tuple[dict[Any, Any], str]] = [
+    ({"a.b": 1.0, "a": {"b": 2.0}}, r"the input 'batch\.a\.b' is given twice"),
+    ({"a": [1.0], "a.0": 2.0}, r"the input 'batch\.a\.0' is given twice"),
+    ({1: 1.0, "1": 2.0}, "a dict has the keys 1 and '1'"),
+]
+
+
+@pytest.mark.parametrize(("batch", "message"), SAME_PATHS)
+def test_two_parts_with_one_path_are_an_error(batch: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        training(of_dict, batch=batch)
+    assert __file__ in str(caught.value)
+    nested = training(of_dict, batch=DICT)
+    forward = nested.attach(lambda model, batch: batch)
+    for call in (lambda: nested.step(batch=batch, weight=1.0), lambda: forward(batch=batch)):
+        with pytest.raises(InputError, match=message):
+            call()
+    with pytest.raises(InputError, match=message):
+        nested.attach(lambda model, batch: batch, inputs=tg.like({"batch": batch}))
+    assert nested.step_count == 0
+
+
 def test_a_loss_without_the_argument_is_an_error() -> None:
     with pytest.raises(InputError, match=r"it is called with \(model, other, weight\)"):
         training(of_dict, other=DICT)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from tensorgrad.errors import InputError
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.tracer import as_array, function_name
@@ -21,6 +22,9 @@ class Nesting:
     Attributes:
         flat: The leaves of all inputs, by paths such as `cache.0.keys`.
         key: Equal for inputs with the same trees; `None` if there are none.
+
+    Raises:
+        InputError: Two leaves have the same path.
     """
 
     def __init__(self, inputs: Mapping[str, Any]):
@@ -29,15 +33,21 @@ class Nesting:
         key: list[tuple[str, Hashable]] = []
         for name, value in inputs.items():
             if not is_tree(value):
-                self.flat[name] = value
+                self._add([name], [value])
                 continue
             leaves, rebuild = trees.flatten(value)
             paths = [f"{name}.{path}" for path in trees.paths(value)]
-            self.flat.update(zip(paths, leaves, strict=True))
+            self._add(paths, leaves)
             self._parts[name] = paths, rebuild
             key.append((name, trees.structure(value)))
         self._names = list(inputs)
         self.key: Hashable = tuple(sorted(key, key=lambda part: part[0])) or None
+
+    def _add(self, paths: Sequence[str], leaves: Sequence[Any]) -> None:
+        for path, leaf in zip(paths, leaves, strict=True):
+            if path in self.flat:
+                raise InputError(f"the input {path!r} is given twice: two parts of the inputs have this path")
+            self.flat[path] = leaf
 
     def function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns a function of the model and of flat inputs that calls one of the nested inputs."""
