@@ -378,6 +378,7 @@ class TensorBoard(Callback):
     """
 
     first_only: ClassVar[bool] = True
+    own_names: ClassVar[frozenset[str]] = frozenset(("loss", "learning_rate"))
 
     folder: str | os.PathLike[str]
 

@@ -380,9 +380,9 @@ def fit(
 
     Raises:
         OptionError: A setting is out of range.
-        InputError: The data ends early or doesn't match, the folder holds another run's checkpoints, or the checkpoint
-            doesn't belong to this run: a different model, optimizer, schedule, data or callbacks, or data without a
-            position. Nothing is loaded then.
+        InputError: The data ends early or doesn't match, a metric has the name of another column of the log, the folder
+            holds another run's checkpoints, or the checkpoint doesn't belong to this run: a different model, optimizer,
+            schedule, data or callbacks, or data without a position. Nothing is loaded then.
         DivergenceError: The loss was NaN or infinite, and `on_nan` is "raise".
         GroupError: Processes were given different arguments, or one did not join.
         TraceError: This is inside a trace.
@@ -416,6 +416,7 @@ def fit(
     hooks += [files] if files is not None else []
     run = _Run(training, data, hooks, _known_steps(training, data, steps, epochs), on_nan)
     _check_watching(hooks, evaluate)
+    _check_metrics(training, hooks)
     if training.group is not None:
         told = [type(hook).__name__ for hook in hooks if not hook.first_only or is_kept(hook)]
         asked = {"steps": steps, "epochs": epochs, "evaluate_every": evaluate_every, "on_nan": on_nan, "resume": resume}
@@ -504,6 +505,18 @@ def _check(
 def _check_callbacks(callbacks: object) -> None:
     if not isinstance(callbacks, Sequence) or not all(isinstance(callback, Callback) for callback in callbacks):
         raise OptionError(f"fit: callbacks must be a list of tg.callbacks.Callback, got {callbacks!r}")
+
+
+def _check_metrics(training: Training, hooks: Sequence[Callback]) -> None:
+    """Checks that no metric of the loss has the name of something else that a callback writes.
+
+    Raises:
+        InputError: One has.
+    """
+    for hook in hooks:
+        taken = hook.own_names.intersection(training._scalar_metrics()) if hook.own_names else ()
+        for name in sorted(taken):
+            raise InputError(f"fit: {type(hook).__name__} writes its own {name!r}, call the metric something else")
 
 
 def _check_watching(hooks: Sequence[Callback], evaluate: object) -> None:

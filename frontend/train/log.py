@@ -27,7 +27,8 @@ class Log(Callback):
     """Writes the results of steps and evaluations to a file, `.csv` or `.jsonl`.
 
     The row of a step has `step`, `epoch`, `loss`, the loss' metrics by path, and `learning_rate`; that of an evaluation
-    has `step`, `epoch`, and its metrics as `evaluation.<name>`. Nothing in it depends on the clock.
+    has `step`, `epoch`, and its metrics as `evaluation.<name>`. Nothing in it depends on the clock. `tg.fit` refuses
+    metrics of the loss that have the name of another column.
 
     Args:
         path: The file. A new run replaces it; a resumed one first truncates it to the checkpoint.
@@ -37,6 +38,7 @@ class Log(Callback):
     """
 
     first_only = True
+    own_names = frozenset(("step", "epoch", "loss", "learning_rate"))
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)

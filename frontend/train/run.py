@@ -232,6 +232,7 @@ class Callback:
     """
 
     first_only: ClassVar[bool] = False
+    own_names: ClassVar[frozenset[str]] = frozenset()  # of what it writes beside metrics, which can't have these names
 
     def on_start(self, run: Run) -> None:
         """Called before the first step, and again after a checkpoint has been loaded."""

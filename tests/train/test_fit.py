@@ -237,6 +237,26 @@ def test_numbers_that_are_none_in_a_log(tmp_path):
     assert [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [None, None]
 
 
+@pytest.mark.parametrize("name", ["step", "epoch", "loss", "learning_rate"])
+def test_a_metric_with_the_name_of_another_column_is_refused(name, tmp_path):
+    def loss(model: Any, x: Any, y: Any, shape: tuple[int, ...] = ()) -> Any:
+        return squared_error(model, x, y), {name: tg.ones(shape), "other": tg.ones(())}
+
+    def vector(model: Any, x: Any, y: Any) -> Any:
+        return loss(model, x, y, (2,))
+
+    path = tmp_path / "log.csv"
+    path.write_text("before")
+    refused, board = training(loss=loss), tg.callbacks.TensorBoard(tmp_path)
+    with pytest.raises(InputError, match=f"fit: Log writes its own '{name}', call the metric something else"):
+        fitted(refused, log=path)
+    if name in board.own_names:
+        with pytest.raises(InputError, match=f"fit: TensorBoard writes its own '{name}'"):
+            fitted(refused, callbacks=[board])
+    assert refused.step_count == 0 and path.read_text() == "before"
+    assert fitted(refused, steps=1).step == 1 == fitted(training(loss=vector), log=path, steps=1).step
+
+
 def files_of(folder: Path) -> list[int]:
     return Checkpoints(folder).steps()
 

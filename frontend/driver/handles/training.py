@@ -13,7 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
 
+from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.signature import results_of
 from tensorgrad.driver.handles.batch_sizes import StepPrograms
 from tensorgrad.driver.handles.compiled import (
     Compiled,
@@ -116,6 +119,15 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
     def _repr_html_(self) -> str:
         """Returns the summary for notebooks."""
         return f"<pre>{html.escape(self.summary())}</pre>"
+
+    def _scalar_metrics(self) -> list[str]:
+        """Returns the paths of the loss' metrics that are scalars."""
+        recipe, metrics = self._compilation.recipe, self._source.results.metrics
+        function = find_function(recipe.traced, recipe.name)
+        kinds = zip(results_of(function), function.function_type.outputs.data, strict=True)
+        scalars = {slot.name for slot, kind in kinds if isinstance(kind, TensorType) and not kind.get_shape()}
+        names = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)
+        return [path for path, name in names if name in scalars]
 
     def summary(self) -> str:
         """Returns a table, which `print(training)` shows too.
