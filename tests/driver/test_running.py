@@ -139,6 +139,18 @@ def test_an_average_over_batches(device):
     assert training.evaluate(errors, parts)["mse"] != means["mse"]
 
 
+def test_a_batch_of_weight_zero_is_left_out():
+    training = compiled()
+    full = {**batch(), "mask": np.ones(4)}
+    empty = {name: values[:0] for name, values in full.items()}
+    expected = training.evaluate(weighted_errors, [full])
+    for batches in ([full, empty], [empty, full], [full, {**full, "mask": np.zeros(4)}]):
+        assert training.evaluate(weighted_errors, batches, weight="mask") == expected
+    assert training.evaluate(weighted_errors, [empty, full]) == expected
+    with pytest.raises(InputError, match=r"the batches count 0\.0"):
+        training.evaluate(weighted_errors, [empty])
+
+
 def test_evaluation_compiles_once_for_each_shape():
     training, calls = compiled(), []
 

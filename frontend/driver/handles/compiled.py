@@ -374,7 +374,7 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
         """Averages the function's results over batches, in float64.
 
         A batch is weighted by its number of examples, the inputs' leading extent, so that the last one may be smaller;
-        or, if `weight` names an input, by the sum of that input.
+        or, if `weight` names an input, by the sum of that input. One of weight zero is left out.
 
         Args:
             batches: The inputs of each call.
@@ -473,8 +473,10 @@ def average(function: Inference, batches: Iterable[Mapping[str, Any]], weight: s
         result = function(**checked_batch(batch, "evaluate"))
         leaves, rebuild = trees.flatten(result)
         sums = sums or [0.0] * len(leaves)
-        pending.append((_count(batch, weight), result))
-        total += pending[-1][0]
+        count = _count(batch, weight)
+        if count:  # the mean of no examples may be NaN
+            pending.append((count, result))
+        total += count
         if len(pending) == RESULTS_AT_ONCE:
             add_up()
     add_up()
