@@ -6,7 +6,8 @@ import asyncio
 import gc
 import logging
 import re
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -161,6 +162,36 @@ def test_evaluation_compiles_once_for_each_shape():
     for _ in range(2):
         training.evaluate(counted, [{"x": np.ones((4, 3))}, {"x": np.ones((4, 3))}, {"x": np.ones((1, 3))}])
     assert calls == [(4, 3), (1, 3)]
+
+
+class Scaled:
+    """A function with settings, by which its subclasses are compared."""
+
+    factor: float
+    traced: ClassVar[list[Scaled]] = []
+
+    def __call__(self, model: Any, x: Any) -> Any:
+        self.traced.append(self)
+        return tg.mean(model(x)) * self.factor
+
+
+@dataclass
+class Unhashable(Scaled):
+    factor: float
+
+
+@dataclass(frozen=True)
+class Hashable(Scaled):
+    factor: float
+
+
+def test_functions_that_are_dataclasses_are_evaluated():
+    training, batches = compiled(), [{"x": np.ones((4, 3))}]
+    Scaled.traced.clear()
+    first, second, zero, negative = Unhashable(1.0), Unhashable(1.0), Hashable(0.0), Hashable(-0.0)
+    for function in (first, second, first, second, zero, negative, zero):
+        training.evaluate(function, batches)
+    assert list(map(id, Scaled.traced)) == list(map(id, (first, second, zero, negative)))
 
 
 def test_evaluate_refuses():

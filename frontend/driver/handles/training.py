@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
@@ -62,6 +62,7 @@ from tensorgrad.tracing.likes import Positional, Result
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import check_function, function_name, refuse_inside_trace
+from tensorgrad.tracing.value_keys import value_key
 
 Given = TypeVar("Given")
 
@@ -106,7 +107,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         self._results = Results(source.returned, device_of_results(compilation.recipe))
         self._checks, self._check_numerics = source.options["checks"], source.options["check_numerics"]
         self._profile: StepProfile | None = None
-        self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
+        self._evaluated: OrderedDict[Hashable, Inference] = OrderedDict()
 
     def __repr__(self) -> str:
         is_fallback = self._source.options["device"] == "auto" and self.device.startswith("cpu")
@@ -311,12 +312,13 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         """
         refuse_inside_trace("evaluate")
         if not isinstance(function, Inference):
-            if function not in self._evaluated:
-                self._evaluated[function] = self.attach(function)
+            key = value_key(function)
+            if key not in self._evaluated:
+                self._evaluated[key] = self.attach(function)
                 if len(self._evaluated) > MOST_EVALUATED:
                     self._evaluated.popitem(last=False)
-            self._evaluated.move_to_end(function)
-            function = self._evaluated[function]
+            self._evaluated.move_to_end(key)
+            function = self._evaluated[key]
         return function.evaluate(batches, weight=weight)
 
     def capture(self, names: str | Sequence[str], /, **inputs: Any) -> dict[str, Array]:
