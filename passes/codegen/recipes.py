@@ -47,8 +47,9 @@ def _(schedule: ThreadSchedule, kernel: KernelOp) -> Recipe:
     """One thread per point, or per `width` adjacent ones: each runs the stages with its own loops unrolled."""
     tile = schedule.lanes * schedule.width
     steps: list[Step] = [Collapse()]
-    if schedule.groups[1] > 1:
-        steps.append(Tile((schedule.groups[0] * tile,), (Processor.WORKGROUP_Y,)))
+    for dim, processor in ((2, Processor.WORKGROUP_Z), (1, Processor.WORKGROUP_Y)):
+        if schedule.groups[dim] > 1:
+            steps.append(Tile((math.prod(schedule.groups[:dim]) * tile,), (processor,)))
     steps.append(Tile((tile,), (Processor.WORKGROUP_X,)))
     if schedule.width > 1:
         steps += [Tile((schedule.width,), (Processor.LANE,)), UnrollJam()]

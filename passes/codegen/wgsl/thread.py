@@ -20,25 +20,33 @@ def write_thread(kernel: KernelOp, schedule: ThreadSchedule, code: Code) -> None
     """Writes a kernel whose threads each compute a few adjacent points, running the stages one after another."""
     unrolling = Unrolling.of(schedule)
     total = math.prod(unrolling.grid(kernel.extents))
-    at_point(code, total, schedule.lanes, lambda point: _Thread(kernel, code, point, unrolling).write())
+    at_point(code, total, schedule, lambda point: _Thread(kernel, code, point, unrolling).write())
 
 
-def at_point(code: Code, total: int, lanes: int, body: Callable[[Value], None]) -> None:
+def at_point(code: Code, total: int, schedule: ThreadSchedule, body: Callable[[Value], None]) -> None:
     """Runs `body` with the thread's index, in threads below `total`."""
     if code.frame.number is not None:
-        start = code.value(code.frame.number) * lanes
+        start = code.value(code.frame.number) * schedule.lanes
         point = start + code.add(wgsl.LocalIndexOp())
-        if total % lanes:
+        if total % schedule.lanes:
             code.when(point < total, lambda: body(point))
         else:
             body(point)
         return
-    width = code.frame.groups[0] * lanes
-    x = code.add(wgsl.GlobalIdOp(0))
-    folded = code.add(wgsl.GlobalIdOp(1)) * width
-    point = x + folded if width < total else x
+    point = _thread_number(code, schedule)
     code.append(wgsl.ReturnIfOp((point >= total).ssa))
     body(point)
+
+
+def _thread_number(code: Code, schedule: ThreadSchedule) -> Value:
+    """Returns the index of the thread among those of the dispatch, workgroup by workgroup."""
+    is_row = schedule.workgroup[1:] == (1, 1)
+    number = code.add(wgsl.GlobalIdOp(0)) if is_row else code.add(wgsl.WorkgroupIdOp(0)) * schedule.lanes
+    group_id = wgsl.GlobalIdOp if is_row else wgsl.WorkgroupIdOp
+    for dim in (1, 2):
+        if schedule.groups[dim] > 1:
+            number = number + code.add(group_id(dim)) * (math.prod(schedule.groups[:dim]) * schedule.lanes)
+    return number if is_row else number + code.add(wgsl.LocalIndexOp())
 
 
 class _Thread(StageWriter):
