@@ -89,16 +89,19 @@ class GroupSchedule(_Looped):
     archetype = "group"
 
     def check_covers(self, grid: Sequence[int]) -> None:
-        """Checks that every point of a grid is computed.
+        """Checks that every point of a grid has its workgroup.
 
         Raises:
-            VerifyException: There are too few workgroups, or the number of lanes is not a power of two.
+            VerifyException: There is another number of workgroups, or they don't lie along x, or the number of lanes
+                is not a power of two.
         """
         if self.lanes & (self.lanes - 1):
             raise VerifyException(f"lanes reduce by halves, so their number must be a power of two, got {self.lanes}")
-        points, covered = math.prod(grid), math.prod(self.groups)
-        if covered < points:
-            raise VerifyException(f"the schedule has {covered} workgroups, one for each point needs {points}")
+        needed = (math.prod(grid), 1, 1)
+        if self.groups != needed:
+            raise VerifyException(
+                f"the schedule has {list(self.groups)} workgroups, one for each point needs {list(needed)}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,13 +181,13 @@ class ContractionSchedule(Tile, _Dispatched):
         )
 
     def check_covers(self, grid: Sequence[int]) -> None:
-        """Checks that every point of a grid is computed.
+        """Checks that every tile of a grid has its workgroup.
 
         Raises:
-            VerifyException: There are too few workgroups; says how many it takes.
+            VerifyException: There is another number of workgroups; says how many it takes.
         """
         needed = self.groups_over(grid)
-        if any(there < needed_groups for there, needed_groups in zip(self.groups, needed, strict=True)):
+        if self.groups != needed:
             raise VerifyException(f"the schedule has {list(self.groups)} workgroups, its tile needs {list(needed)}")
 
 

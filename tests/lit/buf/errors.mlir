@@ -407,7 +407,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: the schedule has 63 workgroups, one for each point needs 64
+// CHECK: the schedule has [63, 1, 1] workgroups, one for each point needs [64, 1, 1]
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<group, workgroup = [8, 1, 1], groups = [63, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
