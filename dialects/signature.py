@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
@@ -54,7 +55,7 @@ class Slot:
     """One argument or result of a function.
 
     Attributes:
-        name: Unique among the arguments, or among the results, of one role.
+        name: Unique among the arguments, or among the results, of one role; gradients of several results share one.
         role: For arguments: parameter, state, input, scalar, norm or constant. For results: output, gradient or update.
         formula: How the host computes a scalar, in terms of `step` and the settings.
         value: A constant's dense attribute.
@@ -136,3 +137,55 @@ def results_of(function: FuncOp) -> list[Slot]:
 def slots_attribute(slots: Sequence[Slot]) -> ArrayAttr[DictionaryAttr]:
     """Returns slots as the `arg_attrs` or `res_attrs` of a function."""
     return ArrayAttr([DictionaryAttr(slot.attributes()) for slot in slots])
+
+
+def verify_signatures(module: ModuleOp) -> None:
+    """Checks the signature of each function of a module, which xDSL's verifier knows nothing of.
+
+    Raises:
+        VerifyException: One is invalid; the message names the function and the argument or result.
+    """
+    for op in module.ops:
+        if isinstance(op, FuncOp):
+            verify_signature(op)
+
+
+def verify_signature(function: FuncOp) -> None:
+    """Checks the types, names and roles of a function's arguments and results.
+
+    Raises:
+        VerifyException: A shape is not static, an attribute is not a string, a role is unknown, two arguments or two
+            results have one name and role, or an update has no parameter or state of its name and type. Several
+            gradients of a parameter may have its name: each is that of another result.
+    """
+    kinds, where = function.function_type, f"@{function.sym_name.data}"
+    arguments = _verified(f"{where}: argument", kinds.inputs.data, function.arg_attrs, Slot("arg", Role.INPUT))
+    results = _verified(f"{where}: result", kinds.outputs.data, function.res_attrs, Slot("result", Role.OUTPUT))
+    for (name, role), kind in (*arguments.items(), *results.items()):
+        olds = [arguments.get((name, old)) for old in (Role.PARAMETER, Role.STATE)]
+        if role is Role.UPDATE and kind not in olds:
+            raise VerifyException(f"{where}: update {name!r} of {kind} needs a parameter or state of its name and type")
+
+
+def _verified(
+    what: str, kinds: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, default: Slot
+) -> dict[tuple[str, Role], Attribute]:
+    """Returns the types of arguments, or of results, by name and role."""
+    if attributes is not None and len(attributes.data) != len(kinds):
+        raise VerifyException(f"{what}s: {len(kinds)} must have as many dictionaries, got {len(attributes.data)}")
+    found: dict[tuple[str, Role], Attribute] = {}
+    for number, (kind, entry) in enumerate(zip(kinds, _dictionaries(attributes, len(kinds)), strict=True)):
+        here = f"{what} {number}"
+        if isinstance(kind, TensorType | MemRefType) and not cast("TensorType[Attribute]", kind).has_static_shape():
+            raise VerifyException(f"{here}: shapes must be static, got {kind}")
+        for key in (NAME, ROLE, FORMULA, DTYPE):
+            if not isinstance(entry.get(key, StringAttr("")), StringAttr):
+                raise VerifyException(f"{here}: {key} must be a string, got {entry[key]}")
+        try:
+            slot = read_slot(entry, f"{default.name}{number}", default.role)
+        except VerifyException as error:
+            raise VerifyException(f"{here}: {error}") from error
+        if (slot.name, slot.role) in found and slot.role is not Role.GRADIENT:
+            raise VerifyException(f"{here}: {slot.role!s} {slot.name!r} is there already")
+        found[slot.name, slot.role] = kind
+    return found

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from tensorgrad.dialects.signature import verify_signature
 from tensorgrad.passes.analyses.dominance import undominated_uses
 from tensorgrad.runtime.errors import MALFORMED, ProgramError
 from tensorgrad.tools.parsing import LocatingParser
@@ -118,6 +120,8 @@ def _complaint(op: Operation) -> str | None:
     """Returns what the verifier says about an op itself, not about those inside; `None` if it says nothing."""
     try:
         op.verify(verify_nested_ops=False)
+        if isinstance(op, FuncOp):
+            verify_signature(op)
     except VerifyException as error:
         return str(error)
     except MALFORMED:

@@ -20,6 +20,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.parsing import UpstreamParser
+from tensorgrad.dialects.signature import verify_signatures
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
@@ -197,6 +198,7 @@ def parsed_file(path: str) -> ModuleOp:
         module = parse_module(text, name)
         module.verify()
         verify_dominance(module)
+        verify_signatures(module)
     except (ParseError, VerifyException, DiagnosticException, *MALFORMED) as error:
         message = str(error)
         raise ProgramError(message if message.startswith(f"{name}:") else f"{name}: {message}") from error

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
+from tensorgrad.dialects.signature import verify_signatures
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
@@ -75,6 +76,7 @@ class Language:
             if self.verifies:
                 module.verify()
                 verify_dominance(module)
+                verify_signatures(module)
         except UNFIT as error:
             raise ProgramError(f"{name}: {error}") from error
         return Candidate(module, text)
