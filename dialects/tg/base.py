@@ -213,6 +213,15 @@ def require(condition: bool, message: str | Callable[[], str]) -> None:
         raise VerifyException(message if isinstance(message, str) else message())
 
 
+def check_tensor(kind: Attribute) -> None:
+    """Requires a tensor of static shape whose elements NumPy has."""
+    if not isinstance(kind, TensorType):
+        raise VerifyException(f"operands and results must be tensors, got {kind}")
+    numpy_dtype(cast(Tensor, kind))
+    if not kind.has_static_shape():
+        raise VerifyException(f"shapes must be static, got {kind}")
+
+
 def check_axes(axes: Sequence[int], rank: int, what: str) -> None:
     """Requires distinct axes, each in `[0, rank)`."""
     require(
@@ -296,9 +305,9 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
         return self.type.get_shape()
 
     def verify_(self) -> None:
-        for operand in (*self.operands, *self.results):
-            numpy_dtype(operand.type)
-        expected = self.infer(cast(Sequence[Tensor], self.operand_types), self.properties)
+        for kind in (*self.operand_types, *self.result_types):
+            check_tensor(kind)
+        expected = self._inferred(cast(Sequence[Tensor], self.operand_types), self.properties)
         require(self.type == expected, lambda: f"result is {self.type}, expected {expected}")
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
@@ -378,17 +387,23 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
         if missing:
             parser.raise_error(f"{cls.name} needs {', '.join(missing)}", start, parser.pos)
         try:
-            result = cls.infer([cast(Tensor, operand.type) for operand in operands], properties)
+            result = cls._inferred([cast(Tensor, operand.type) for operand in operands], properties)
         except VerifyException as error:
             parser.raise_error(f"{cls.name}: {error}", start, parser.pos)
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-            parser.raise_error(f"{cls.name}: its properties have the wrong types: {error}", start, parser.pos)
         return cls.create(
             operands=operands,
             result_types=[result],
             properties=properties,
             attributes={} if attributes is None else dict(attributes.data),
         )
+
+    @classmethod
+    def _inferred(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        """Returns the result's type, given properties of any kinds, which `infer` takes to be those it expects."""
+        try:
+            return cls.infer(operands, properties)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            raise VerifyException(f"its properties have the wrong types: {error}") from error
 
     @classmethod
     def _takes(cls, count: int) -> bool:

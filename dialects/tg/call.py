@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -23,7 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tensorgrad.dialects.tg.base import Tensor, int_list, ints, is_float, numpy_dtype, require
+from tensorgrad.dialects.tg.base import Tensor, check_tensor, int_list, ints, is_float, require
 
 HOLDERS = ("tg.call", "tg.scan", "tg.cond")
 """The ops whose regions end in `tg.return`."""
@@ -251,11 +251,9 @@ def returned(block: Block) -> tuple[SSAValue, ...]:
 
 
 def check_tensors(op: Operation) -> None:
-    """Requires that all operands and results of an op are tensors of elements that NumPy has."""
+    """Requires that all operands and results of an op are tensors of static shape, of elements that NumPy has."""
     for kind in (*op.operand_types, *op.result_types):
-        if not isinstance(kind, TensorType):
-            raise VerifyException(f"operands and results must be tensors, got {kind}")
-        numpy_dtype(cast(Tensor, kind))
+        check_tensor(kind)
 
 
 def check_returned(what: str, block: Block, outputs: list[Attribute]) -> None:
