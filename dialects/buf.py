@@ -6,6 +6,7 @@ and every buffer has exactly one writer. After it, storage is `buf.arena`s and `
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias, cast
@@ -24,7 +25,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.irdl import (
@@ -45,6 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
+from tensorgrad.dialects.ranges import range_of_expression
 from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.dialects.schedule import RecipeSchedule, ScheduleAttr, loops_of
 from tensorgrad.dialects.signature import Role
@@ -289,6 +291,8 @@ class KernelOp(IRDLOperation):
                 )
             if any(kind != IteratorType.PARALLEL for kind in iterators_of(stage)[:rank]):
                 raise VerifyException("the loops of the grid must be parallel")
+            _verify_yield(stage)
+            _verify_distinct(stage)
 
     def _verify_single_writers(self) -> None:
         inside = [output for stage in self.stages for output in stage.outputs]
@@ -323,6 +327,32 @@ class KernelOp(IRDLOperation):
                 raise VerifyException("a stage may not load from a buffer that the kernel writes")
             for output, write in zip(stage.outputs, maps_of(stage)[count:], strict=True):
                 written[output] = _at_point(write, extents)
+
+
+def _verify_yield(stage: GenericOp) -> None:
+    """Raises if a stage's body yields other types than the elements of its outputs."""
+    last, elements = stage.body.block.last_op, [element_of(output) for output in stage.outputs]
+    if not isinstance(last, YieldOp) or list(last.operand_types) != elements:
+        raise VerifyException(f"a stage must yield elements of its outputs, ({', '.join(map(str, elements))})")
+
+
+def _verify_distinct(stage: GenericOp) -> None:
+    """Raises if iterations of a stage's parallel loops write the same element, whose value is up to chance.
+
+    Gaps between the elements that a map reaches are not taken into account, so that some such maps pass.
+    """
+    kinds = zip(loop_extents(stage), iterators_of(stage), strict=True)
+    extents = [extent if kind == IteratorType.PARALLEL else 1 for extent, kind in kinds]
+    loops = [(0, max(extent - 1, 0)) for extent in extents]
+    for write in maps_of(stage)[len(stage.inputs) :]:
+        used = {loop for index in write.results for loop in index.used_dims()}
+        ranges = [range_of_expression(index, loops) for index in write.results]
+        elements = math.prod(high - low + 1 for low, high in ranges)
+        is_unused = any(extent > 1 and loop not in used for loop, extent in enumerate(extents))
+        if is_unused or elements < math.prod(extents):
+            raise VerifyException(
+                f"iterations of loops {list(loop_extents(stage))} write the same elements, at {write}"
+            )
 
 
 def _at_point(index: AffineMap, extents: Sequence[int]) -> AffineMap:

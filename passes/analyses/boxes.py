@@ -14,8 +14,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tensorgrad.dialects.buf import Buffer, ViewOp, buffer_bytes, element_bytes, element_of, shape_of
+from tensorgrad.dialects.ranges import Range, range_of_expression
 from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.analyses.guards import Range, Ranges, numbered, range_of_expression
+from tensorgrad.passes.analyses.guards import Ranges, numbered
 from tensorgrad.passes.analyses.stages import Parts, Stage, is_foldable
 from tensorgrad.passes.analyses.storage import bindings_of, count_bindings, is_scalar_view
 from tensorgrad.runtime.target import Target

@@ -17,15 +17,13 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1, i32
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.ranges import Range, range_of_expression
 from tensorgrad.dialects.tg.base import ui32
 from tensorgrad.passes.analyses.trips import constant
 from tensorgrad.passes.analyses.walking import operations
 
-Range: TypeAlias = tuple[int, int]
-"""The minimum and the maximum of an unsigned integer, or of a condition (0 and 1)."""
 Leaf: TypeAlias = Callable[[Operation], "Range | None"]
 """Returns the range of an op's result that doesn't follow from operands: a loop index, a thread index."""
 
@@ -340,25 +338,6 @@ class Ranges:
                 x, y = self.of(op.lhs), self.of(op.rhs)
                 results += [(op.lhs, _narrowed(predicate, x, y)), (op.rhs, _narrowed(MIRRORED[predicate], y, x))]
         return results
-
-
-def range_of_expression(expression: AffineExpr, operands: Sequence[Range]) -> Range:
-    """Returns the range of an index expression, of integers that don't wrap."""
-    if isinstance(expression, AffineConstantExpr):
-        return expression.value, expression.value
-    if isinstance(expression, AffineDimExpr):
-        return operands[expression.position]
-    assert isinstance(expression, AffineBinaryOpExpr)
-    x, y = (range_of_expression(part, operands) for part in (expression.lhs, expression.rhs))
-    if expression.kind == AffineBinaryOpKind.Add:
-        return x[0] + y[0], x[1] + y[1]
-    if expression.kind == AffineBinaryOpKind.Mul:
-        ends = [a * b for a in x for b in y]
-        return min(ends), max(ends)
-    divisor = y[0]
-    if expression.kind == AffineBinaryOpKind.FloorDiv:
-        return x[0] // divisor, x[1] // divisor
-    return (x[0] % divisor, x[1] % divisor) if x[0] // divisor == x[1] // divisor else (0, divisor - 1)
 
 
 def thread_numbers(groups: Sequence[int], workgroup: Sequence[int]) -> Leaf:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IndexType, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr
 
+from tensorgrad.dialects.ranges import range_of_expression
 from tensorgrad.passes.analyses import guards
 from tensorgrad.passes.analyses.guards import Range, Ranges
 
@@ -262,7 +263,7 @@ def test_index_expressions(name: str) -> None:
             path.assume(b > 0)
             y = cast(Range, (Number(b), Number(b)))
         expression = AffineBinaryOpExpr(EXPRESSIONS[name], AffineDimExpr(0), AffineDimExpr(1))
-        low, high = guards.range_of_expression(expression, [x, y])
+        low, high = range_of_expression(expression, [x, y])
         first, second = Number(a), Number(b)
         number = {
             "add": lambda: first + second,

@@ -1,0 +1,99 @@
+// RUN: tg-opt %s --split-input-file --print-diagnostics | filecheck %s
+
+// CHECK: a stage must yield elements of its outputs, (f32)
+func.func @f(%x: memref<4xi32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xi32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xi32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xi32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: i32, %out: f32):
+      linalg.yield %in : i32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a stage must yield elements of its outputs, (f32)
+func.func @f(%y: memref<4xf32>) {
+  buf.kernel grid = [4] outs(%y : memref<4xf32>) {
+  ^bb0(%b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} outs(%b : memref<4xf32>) {
+    ^bb0(%out: f32):
+      linalg.yield %out, %out : f32, f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: expected type of bb argument #0 (i32) to match element or self type of the corresponding operand (f32)
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: i32, %out: f32):
+      linalg.yield %out : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: iterations of loops [4] write the same elements, at (d0) -> (0)
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: iterations of loops [4] write the same elements, at (d0) -> ((d0 floordiv 2))
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0 floordiv 2)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// Two rows of the grid reduce to one element.
+// CHECK: iterations of loops [2, 4] write the same elements, at (d0, d1) -> (0)
+func.func @f(%x: memref<2x4xf32>, %y: memref<2xf32>) {
+  buf.kernel grid = [2] ins(%x : memref<2x4xf32>) outs(%y : memref<2xf32>) {
+  ^bb0(%a: memref<2x4xf32>, %b: memref<2xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (0)>], iterator_types = ["parallel", "reduction"]} ins(%a : memref<2x4xf32>) outs(%b : memref<2xf32>) {
+    ^bb0(%in: f32, %acc: f32):
+      %s = arith.addf %acc, %in : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: iterations of loops [4, 3] write the same elements, at (d0, d1) -> (((d0 * 2) + d1))
+func.func @f(%x: memref<4x3xf32>, %y: memref<9xf32>) {
+  buf.kernel grid = [4, 3] ins(%x : memref<4x3xf32>) outs(%y : memref<9xf32>) {
+  ^bb0(%a: memref<4x3xf32>, %b: memref<9xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0 * 2 + d1)>], iterator_types = ["parallel", "parallel"]} ins(%a : memref<4x3xf32>) outs(%b : memref<9xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
