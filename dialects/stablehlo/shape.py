@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, TensorType
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.stablehlo.base import HloOp, int_array, int_clause, ints_clause, ints_of
 
@@ -161,6 +163,12 @@ class DynamicSliceOp(HloOp):
     traits = traits_def(Pure())
     CLAUSES: ClassVar = (ints_clause("sizes", "slice_sizes"),)
 
+    def verify_(self) -> None:
+        super().verify_()
+        if not self.operands:
+            raise VerifyException("must have an operand")
+        _verify_box(self.operands[0], ints_of(self.slice_sizes), self.operands[1:])
+
 
 @irdl_op_definition
 class DynamicUpdateSliceOp(HloOp):
@@ -168,6 +176,28 @@ class DynamicUpdateSliceOp(HloOp):
 
     name = "stablehlo.dynamic_update_slice"
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        super().verify_()
+        if len(self.operands) < 2:
+            raise VerifyException("must have an operand and an update")
+        _verify_box(self.operands[0], _shape_of(self.operands[1]), self.operands[2:])
+
+
+def _verify_box(operand: SSAValue, sizes: Sequence[int], starts: Sequence[SSAValue]) -> None:
+    """Raises if a box of these sizes, which begins at these scalars, is not one of the operand's."""
+    shape = _shape_of(operand)
+    if len(sizes) != len(shape) or any(not 0 <= size <= extent for size, extent in zip(sizes, shape, strict=True)):
+        raise VerifyException(f"a box of {list(sizes)} elements does not fit into {list(shape)}")
+    if len(starts) != len(shape):
+        raise VerifyException(f"a box in {list(shape)} begins at {len(shape)} scalars, got {len(starts)}")
+    for start in starts:
+        if _shape_of(start) or not isinstance(cast("TensorType[Attribute]", start.type).element_type, IntegerType):
+            raise VerifyException(f"a box begins at integer scalars, got {start.type}")
+
+
+def _shape_of(value: SSAValue) -> tuple[int, ...]:
+    return cast("TensorType[Attribute]", value.type).get_shape()
 
 
 OPS: tuple[type[HloOp], ...] = (

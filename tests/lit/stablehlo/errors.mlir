@@ -27,3 +27,33 @@ func.func @sort(%x: tensor<2xf32>) { %0 = stablehlo.sort %x : tensor<2xf32> func
 
 // expected-error @below {{stablehlo.nothing can't be applied to}}
 func.func @applied(%x: tensor<4xf32>, %i: tensor<f32>) { %0 = stablehlo.reduce(%x init: %i) applies stablehlo.nothing across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32> func.return }
+
+// -----
+
+// expected-error @below {{a box of [9] elements does not fit into [4]}}
+func.func @slice(%x: tensor<4xf32>, %i: tensor<i32>) { %0 = stablehlo.dynamic_slice %x, %i, sizes = [9] : (tensor<4xf32>, tensor<i32>) -> tensor<9xf32> func.return }
+
+// -----
+
+// expected-error @below {{a box of [2, 2] elements does not fit into [4]}}
+func.func @slice(%x: tensor<4xf32>, %i: tensor<i32>) { %0 = stablehlo.dynamic_slice %x, %i, sizes = [2, 2] : (tensor<4xf32>, tensor<i32>) -> tensor<2x2xf32> func.return }
+
+// -----
+
+// expected-error @below {{a box in [4] begins at 1 scalars, got 2}}
+func.func @slice(%x: tensor<4xf32>, %i: tensor<i32>) { %0 = stablehlo.dynamic_slice %x, %i, %i, sizes = [2] : (tensor<4xf32>, tensor<i32>, tensor<i32>) -> tensor<2xf32> func.return }
+
+// -----
+
+// expected-error @below {{a box begins at integer scalars, got tensor<1xi32>}}
+func.func @slice(%x: tensor<4xf32>, %i: tensor<1xi32>) { %0 = stablehlo.dynamic_slice %x, %i, sizes = [2] : (tensor<4xf32>, tensor<1xi32>) -> tensor<2xf32> func.return }
+
+// -----
+
+// expected-error @below {{a box of [9] elements does not fit into [4]}}
+func.func @update(%x: tensor<4xf32>, %u: tensor<9xf32>, %i: tensor<i32>) { %0 = stablehlo.dynamic_update_slice %x, %u, %i : (tensor<4xf32>, tensor<9xf32>, tensor<i32>) -> tensor<4xf32> func.return }
+
+// -----
+
+// expected-error @below {{a box in [4] begins at 1 scalars, got 0}}
+func.func @update(%x: tensor<4xf32>, %u: tensor<2xf32>) { %0 = stablehlo.dynamic_update_slice %x, %u : (tensor<4xf32>, tensor<2xf32>) -> tensor<4xf32> func.return }
