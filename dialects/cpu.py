@@ -29,6 +29,8 @@ from xdsl.irdl.constraints import AnyAttr, BaseAttr, VarConstraint
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from tensorgrad.dialects.access import verify_access
+
 PARALLEL = "cpu.parallel"
 """Marks a loop without dependences through memory: no iteration reads what another writes. It may carry a sum."""
 
@@ -38,7 +40,6 @@ MASKED = "cpu.masked"
 BELOW = "cpu.below"
 """The exclusive upper bound of a loaded integer, which is not negative."""
 
-ACCESS_MODES = ("read", "read_write")
 
 DOT_LANES = ((4,), (8,), (16,))
 """The vectors of sums that one instruction adds products of pairs to."""
@@ -93,11 +94,10 @@ class KernelOp(IRDLOperation):
             raise VerifyException("the last two arguments are the range of tasks, of type index")
         if len(self.modes) != len(buffers):
             raise VerifyException(f"{len(buffers)} buffers need as many access modes, got {len(self.modes)}")
-        for number, (type_, mode) in enumerate(zip(buffers, self.modes, strict=True)):
+        for number, type_ in enumerate(buffers):
             if not isinstance(type_, MemRefType) or len(type_.get_shape()) != 1 or min(type_.get_shape()) < 1:
                 raise VerifyException(f"buffer {number} must be a static, non-empty 1-D memref, got {type_}")
-            if mode not in ACCESS_MODES:
-                raise VerifyException(f'access must be "read" or "read_write", got "{mode}"')
+        verify_access(self.body.block.args[:-2], self.modes)
 
 
 @irdl_op_definition

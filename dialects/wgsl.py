@@ -50,13 +50,13 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsolatedFromAbove, MemoryAllocEffect, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from tensorgrad.dialects.access import verify_access
+
 Memref = MemRefType[Attribute]
 
 VECTOR = VectorType(f32, [4])
 ELEMENT_TYPES: tuple[Attribute, ...] = (f32, f16, i32, i64, i1, VECTOR)
 """The element types of buffers; an i1 takes one 32-bit word."""
-
-ACCESS_MODES = ("read", "read_write")
 
 
 def verify_buffer(type_: Attribute, what: str) -> None:
@@ -120,10 +120,9 @@ class KernelOp(IRDLOperation):
         bindings = self.body.block.args
         if len(self.access) != len(bindings):
             raise VerifyException(f"{len(bindings)} bindings need as many access modes, got {len(self.access)}")
-        for number, (binding, mode) in enumerate(zip(bindings, self.access, strict=True)):
+        for number, binding in enumerate(bindings):
             verify_buffer(binding.type, f"binding {number}")
-            if mode.data not in ACCESS_MODES:
-                raise VerifyException(f'access must be "read" or "read_write", got "{mode.data}"')
+        verify_access(bindings, [mode.data for mode in self.access])
         self._verify_returns()
 
     def _verify_returns(self) -> None:

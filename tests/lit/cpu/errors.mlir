@@ -43,3 +43,21 @@ cpu.kernel @width access = [] {
   %sums, %words = "test.op"() : () -> (vector<2xf32>, vector<2xi32>)
   %0 = cpu.dot_pairs %sums, %words, %words : vector<2xf32>, vector<2xi32>
 }
+
+// -----
+
+// CHECK: buffer 0 is written, but its access is "read"
+cpu.kernel @stored access = ["read"] {
+^bb0(%x: memref<64xf32>, %first: index, %last: index):
+  %v = arith.constant 1.0 : f32
+  memref.store %v, %x[%first] : memref<64xf32>
+}
+
+// -----
+
+// CHECK: buffer 0 is written, but its access is "read"
+cpu.kernel @stored_in_vectors access = ["read"] {
+^bb0(%x: memref<64xf32>, %first: index, %last: index):
+  %v = arith.constant dense<1.0> : vector<4xf32>
+  vector.store %v, %x[%first] : memref<64xf32>, vector<4xf32>
+}

@@ -19,7 +19,7 @@ cpu.kernel @doubled access = ["read", "read_write"] {
 // CHECK:      cpu.kernel @pairs
 // CHECK:        %word = cpu.pair %v, %w
 // CHECK:        %sums = cpu.dot_pairs %before, %words, %words : vector<4xf32>, vector<4xi32>
-cpu.kernel @pairs access = ["read", "read_write"] {
+cpu.kernel @pairs access = ["read_write", "read_write"] {
 ^bb0(%x: memref<64xf32>, %y: memref<64xi32>, %first: index, %last: index):
   %v = memref.load %x[%first] : memref<64xf32>
   %w = memref.load %x[%last] : memref<64xf32>

@@ -148,3 +148,16 @@ wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
   %v = arith.constant 1 : i32
   %r = wgsl.remf %v, %v : i32
 }
+
+// -----
+
+// CHECK: buffer 1 is written, but its access is "read"
+wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write", "read"] {
+^bb0(%x: memref<64xf32>, %y: memref<64xf32>):
+  %i = wgsl.local_index
+  %v = memref.load %x[%i] : memref<64xf32>
+  %c = arith.constant true
+  scf.if %c {
+    memref.store %v, %y[%i] : memref<64xf32>
+  }
+}
