@@ -119,12 +119,16 @@ class Attention:
         """Returns the parameters that an attribute holds.
 
         Raises:
-            VerifyException: One is missing, unknown or out of range.
+            VerifyException: One is missing, unknown, of another kind or out of range.
         """
         data = attribute.data
         known = {*_COUNTS, *_NUMBERS, "zeros"}
         if not known - {"causal"} <= set(data) <= known:
             raise VerifyException(f"attention has the parameters {', '.join(sorted(known))}, not {', '.join(data)}")
+        for name, value in data.items():
+            kind, what = (FloatAttr, "a float") if name in _NUMBERS else (IntegerAttr, "an integer")
+            if not isinstance(value, kind):
+                raise VerifyException(f"an attention's {name} must be {what}, got {value}")
 
         def count(name: str) -> int:
             return cast("IntegerAttr[IntegerType]", data[name]).value.data

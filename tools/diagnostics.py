@@ -14,8 +14,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tensorgrad.dialects.signature import verify_signature
 from tensorgrad.passes.analyses.dominance import undominated_uses
-from tensorgrad.runtime.errors import MALFORMED, ProgramError
+from tensorgrad.runtime.errors import ProgramError
 from tensorgrad.tools.parsing import LocatingParser
+from tensorgrad.tools.verifying import verifying
 
 _EXPECTATION = re.compile(
     r"expected-(?P<kind>error|note|remark|warning)(?P<regex>-re)?\s*"
@@ -119,13 +120,12 @@ def _line(text: str, position: int) -> int:
 def _complaint(op: Operation) -> str | None:
     """Returns what the verifier says about an op itself, not about those inside; `None` if it says nothing."""
     try:
-        op.verify(verify_nested_ops=False)
-        if isinstance(op, FuncOp):
-            verify_signature(op)
+        with verifying():
+            op.verify(verify_nested_ops=False)
+            if isinstance(op, FuncOp):
+                verify_signature(op)
     except VerifyException as error:
         return str(error)
-    except MALFORMED:
-        return None
     return None
 
 

@@ -25,6 +25,7 @@ from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.texts import read_text
+from tensorgrad.tools.verifying import verifying
 
 MOST_ELEMENTS = 1 << 24
 """The most elements of a constant: xDSL's parser repeats an element in hexadecimal as often as a type says."""
@@ -138,7 +139,7 @@ class LocatingParser(UpstreamParser):
             return super().parse_module(allow_implicit_module)
         except (RecursionError, MemoryError) as error:
             raise ParseError(self._current_token.span, f"this is nested too deeply, or too large ({error})") from None
-        except (AssertionError, *MALFORMED) as error:  # xDSL's parsers assert what they expect of attributes
+        except (AssertionError, NotImplementedError, *MALFORMED) as error:  # xDSL's parsers assert what they expect
             if isinstance(error, DiagnosticException | VerifyException):
                 raise
             raise ParseError(self._current_token.span, f"this is malformed: {error!r}") from error
@@ -196,9 +197,10 @@ def parsed_file(path: str) -> ModuleOp:
         raise ProgramError(f"{name} is empty")
     try:
         module = parse_module(text, name)
-        module.verify()
-        verify_dominance(module)
-        verify_signatures(module)
+        with verifying():
+            module.verify()
+            verify_dominance(module)
+            verify_signatures(module)
     except (ParseError, VerifyException, DiagnosticException, *MALFORMED) as error:
         message = str(error)
         raise ProgramError(message if message.startswith(f"{name}:") else f"{name}: {message}") from error

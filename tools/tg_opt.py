@@ -31,7 +31,7 @@ from tensorgrad.dialects.signature import verify_signatures
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.pipelines import PIPELINES, Phase, start_of
 from tensorgrad.passes.running import PACKAGE, apply_pass, with_reproducer
-from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
+from tensorgrad.runtime.errors import CompilerError, NumericsError, ProgramError, TensorgradError
 from tensorgrad.runtime.printable import printable
 from tensorgrad.tools.diagnostics import TrackingParser, check_diagnostics, expectations, line_of
 from tensorgrad.tools.extensions import Extension, load_extension
@@ -40,6 +40,7 @@ from tensorgrad.tools.pass_help import described_passes, upstream_names
 from tensorgrad.tools.pass_pipeline import named_passes, pipeline_text, read_pipeline
 from tensorgrad.tools.tg_opt_flags import HELP, add_arguments, loaded_files, take_passes, unrecognized, with_two_dashes
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE, llvm_target, wgsl_target
+from tensorgrad.tools.verifying import verifying
 
 if TYPE_CHECKING:
     from tensorgrad.checks.numerics import NumericsVerifier
@@ -171,11 +172,12 @@ class TgOpt(xDSLOptMain):
         def between(before: ModulePass | None, module: ModuleOp, after: ModulePass | None) -> None:
             timing.stop(before)
             try:
-                if not self.args.disable_verify:
-                    verify_dominance(module)
-                    verify_signatures(module)
-                if upstream is not None:
-                    upstream(before, module, after)
+                with verifying():
+                    if not self.args.disable_verify:
+                        verify_dominance(module)
+                        verify_signatures(module)
+                    if upstream is not None:
+                        upstream(before, module, after)
                 if numerics is not None:
                     numerics(before, module)
                 if proofs is not None:
@@ -276,6 +278,8 @@ class TgOpt(xDSLOptMain):
                 text = self.output_resulting_program(module)
         except PART_ERRORS as caught:
             error = caught
+        except MemoryError as caught:
+            error = ProgramError(f"there is not enough memory for this: {caught}")
         if isinstance(error, ParseError):
             error.span = replace(error.span, line_offset=offset)
         source = content.decode("utf-8", "replace")
