@@ -127,16 +127,31 @@ class LevelPass(TargetedPass):
         """Runs the pass on a module of one of its levels.
 
         Raises:
-            DiagnosticException: The module is at another level; it has not been changed.
+            DiagnosticException: The module is at another level, or at the level tg with a function of other values
+                than tensors; it has not been changed.
         """
         level = level_of(op)
         if level is not None and level not in self.levels:
             raise DiagnosticException(f"{self.name} {_wrong_level(level, self.levels)}")
+        if level is Level.TG:
+            _check_tensors(op)
         self.rewrite(ctx, op)
 
     @abstractmethod
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites a module of one of the pass's levels in place."""
+
+
+def _check_tensors(module: ModuleOp) -> None:
+    for function in module.ops:
+        if isinstance(function, FuncOp):
+            types = function.function_type
+            others = [kind for kind in (*types.inputs, *types.outputs) if not isinstance(kind, TensorType)]
+            if others:
+                raise DiagnosticException(
+                    f"functions at level {Level.TG.value} take and return tensors, @{function.sym_name.data} has "
+                    f"{others[0]}"
+                )
 
 
 def effect_of(pass_: ModulePass) -> Effect:

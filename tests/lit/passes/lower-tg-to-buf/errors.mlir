@@ -22,3 +22,10 @@ func.func @f(%x: tensor<2147483648xi8>, %i: tensor<2147483648xi64>) -> tensor<3x
   %0 = tg.scatter_add %x, %i axis = 0 extent = 3 : tensor<2147483648xi8>, tensor<2147483648xi64>
   func.return %0 : tensor<3xi8>
 }
+
+// -----
+
+// CHECK: lower-tg-to-buf: functions at level tg take and return tensors, @f has i64
+func.func @f(%x: tensor<2xf32>, %i: i64) -> tensor<2xf32> {
+  func.return %x : tensor<2xf32>
+}
