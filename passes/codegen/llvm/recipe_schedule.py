@@ -52,8 +52,8 @@ def tiles_of(kernel: KernelOp) -> TiledOp:
     apply_steps(tiles)
     tiles.detach()
     block.erase()
-    loops = task_loop(tiles)
-    if loops.mapping != (Processor.TASK,) or not isinstance(loops.extents[0], int):
+    loops = [op for op in tiles.body.block.ops if isinstance(op, ForallOp)]
+    if not loops or loops[0].mapping != (Processor.TASK,) or not isinstance(loops[0].extents[0], int):
         raise DiagnosticException(
             f"the recipe of the kernel made at {line_of(kernel.location)} gives no loop to tasks that is the outermost "
             "one, and the only one there"
