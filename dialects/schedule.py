@@ -199,15 +199,15 @@ class AttentionSchedule(_Blocked, _Dispatched):
     attends = True
 
     def check_covers(self, grid: Sequence[int]) -> None:
-        """Checks that every row of every group is computed, given the grid of groups and rows.
+        """Checks that every block of rows of every group has its workgroup, given the grid of groups and rows.
 
         Raises:
-            VerifyException: There are too few workgroups; says how many it takes.
+            VerifyException: There is another number of blocks, or too few workgroups; says how many it takes.
         """
         groups, rows = grid
         blocks, across, layers = self.groups
         needed = -(-rows // (self.rows * self.depth))
-        if blocks < needed or across * layers < groups:
+        if blocks != needed or across * layers < groups:
             raise VerifyException(
                 f"the schedule has {blocks} blocks of rows for {across * layers} groups; "
                 f"{rows} rows of {groups} groups take {needed} for {groups}"

@@ -40,3 +40,14 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: the schedule has 3 blocks of rows for 2 groups; 8 rows of 2 groups take 2 for 2
+func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
+  buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) schedule = #buf.schedule<attention, groups = [3, 2, 1], rows = 2, columns = 1, lanes = 8, depth = 2> {
+  ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
+    buf.attention "forward" ins(%0, %0, %0 : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>) outs(%1 : memref<2x8x4xf32>) {parameters = {groups = 2 : i64, queries = 8 : i64, keys = 8 : i64, features = 4 : i64, values = 4 : i64, period = 8 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>]}
+  }
+  func.return
+}
