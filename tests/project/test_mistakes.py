@@ -132,7 +132,7 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ArgumentError,
         r"adam\(\) has no argument 'beta'; did you mean betas",
     ),
-    "direction": (lambda: tg.jvp(tg.exp, tg.ones(2), tg.ones(2)), ArgumentError, r"tg\.jvp\(f, \(x,\), \(v,\)\)"),
+    "direction": (lambda: untyped.jvp(tg.exp, tg.ones(2), tg.ones(2)), ArgumentError, r"tg\.jvp\(f, \(x,\), \(v,\)\)"),
     "extent": (lambda: untyped.ones(2.5), ShapeError, "must be of integers"),
     "dtype": (lambda: tg.cast(tg.ones(2), "none"), DTypeError, "is not a dtype"),
     "static": (lambda: untyped.jit(tg.exp, static=3), OptionError, "static must be names"),
