@@ -379,9 +379,10 @@ def _mistake(message: str, kind: type[TensorgradError] = InputError) -> Tensorgr
 
 def _as_real(value: Any) -> Any:
     """Returns complex numbers as PyTorch's `view_as_real` does: both parts along a last axis; others as they are."""
-    if not (hasattr(value, "is_complex") and value.is_complex()) and not np.iscomplexobj(value):
+    is_complex = getattr(value, "is_complex", None)
+    if not (np.iscomplexobj(value) if is_complex is None else is_complex()):
         return value
-    numbers = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    numbers = np.asarray(value if is_complex is None else value.detach().cpu())
     return np.stack([np.real(numbers), np.imag(numbers)], -1)
 
 

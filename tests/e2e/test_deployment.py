@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -266,6 +267,19 @@ def test_what_the_host_does_is_in_the_file(tmp_path: Path) -> None:
         loaded.load_parameters({"other": np.zeros(1)})
 
 
+class Twice:
+    """A node of a tree whose children have one name."""
+
+    def __init__(self, children: Sequence[Any]):
+        self.children = [*children]
+
+    def tree_children(self) -> tuple[list[Any], type[Twice]]:
+        return self.children, Twice
+
+    def tree_names(self) -> list[str]:
+        return ["child" for _ in self.children]
+
+
 def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
     training = compiled(device="numpy")
     path = tmp_path / "file.tg"
@@ -277,7 +291,7 @@ def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match=r"'layers.0.weight' .* takes 384 bytes, more than a buffer"):
         training.save(path, target='{"max_buffer_size": 64}')
     with pytest.raises(ProgramError, match="two children have one name"):
-        training.attach(lambda model, x: {1: model(x), "1": x}, inputs={"x": (8, 6)}).save(path)
+        training.attach(lambda model, x: Twice([model(x), x]), inputs={"x": (8, 6)}).save(path)
     assert not path.exists()
     lazy(x=np.zeros((5, 6), np.float32))
     lazy.save(path)

@@ -1,4 +1,7 @@
-"""Fourier transforms. Complex numbers have a last axis of two parts, real ones of one."""
+"""Fourier transforms.
+
+Complex numbers have a last axis of two parts, real ones of one.
+"""
 
 from __future__ import annotations
 
