@@ -135,7 +135,7 @@ def forms(shape: Shape) -> list[tuple[tg.Training, Contestant]]:
             device="cpu",
             edit_passes=outlining(fewest),
         )
-        assert ("tiles" in training.module("buf")) == (fewest == TILED)
+        assert ("native_attention" in training.module("buf")) == (fewest == TILED)
         step = Contestant(name, lambda t=training: float(t.step(weights=weights)))
         results.append((training, step))
     return results

@@ -356,7 +356,7 @@ class PackedSchedule(_Native):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TilesSchedule(_Native):
+class NativeAttentionSchedule(_Native):
     """An attention, or part of its derivative, in blocks of rows that iterate over tiles of columns.
 
     Rows are queries and columns are keys; for the cotangents of keys and values it is the reverse. A block's rows are
@@ -373,7 +373,7 @@ class TilesSchedule(_Native):
         blocks: The number of blocks per task.
     """
 
-    archetype = "tiles"
+    archetype = "native_attention"
     attends = True
 
     head: int
@@ -419,7 +419,7 @@ Schedule: TypeAlias = (
     | AttentionSchedule
     | LoopsSchedule
     | PackedSchedule
-    | TilesSchedule
+    | NativeAttentionSchedule
     | RecipeSchedule
 )
 

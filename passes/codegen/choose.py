@@ -15,10 +15,10 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.passes.analyses.machine import CpuModel, machine_of
 from tensorgrad.passes.codegen.common.archetype import Archetype
+from tensorgrad.passes.codegen.llvm.attention_schedule import NativeAttentionArchetype
 from tensorgrad.passes.codegen.llvm.loops_schedule import LoopsArchetype
 from tensorgrad.passes.codegen.llvm.packed_schedule import PackedArchetype, packed_cost
 from tensorgrad.passes.codegen.llvm.recipe_schedule import RecipeArchetype
-from tensorgrad.passes.codegen.llvm.tiles_schedule import TilesArchetype
 from tensorgrad.passes.codegen.wgsl.attention_schedule import AttentionArchetype
 from tensorgrad.passes.codegen.wgsl.contraction_schedule import ContractionArchetype, blocked_cost
 from tensorgrad.passes.codegen.wgsl.group_schedule import GroupArchetype
@@ -33,7 +33,7 @@ ARCHETYPES: tuple[Archetype[Any], ...] = (RecipeArchetype(), AttentionArchetype(
 
 NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (
     RecipeArchetype(),
-    TilesArchetype(),
+    NativeAttentionArchetype(),
     PackedArchetype(),
     LoopsArchetype(),
 )

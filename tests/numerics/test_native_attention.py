@@ -23,7 +23,7 @@ import tensorgrad as tg
 from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp, element_of
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.schedule import ScheduleAttr, TilesSchedule
+from tensorgrad.dialects.schedule import NativeAttentionSchedule, ScheduleAttr
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.passes.buffers.fuse import fuse_pass
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
@@ -215,7 +215,7 @@ def test_awkward_tiles() -> None:
 
         def change(kernel: KernelOp, columns: int = columns) -> None:
             schedule = kernel.schedule
-            assert schedule is not None and isinstance(schedule.data, TilesSchedule)
+            assert schedule is not None and isinstance(schedule.data, NativeAttentionSchedule)
             kernel.properties["schedule"] = ScheduleAttr(replace(schedule.data, columns=columns))
 
         _, results = run(module, inputs, target(32), change)
@@ -313,7 +313,7 @@ class Model(tg.nn.Module):
         return self.attention(x)
 training = tg.compile(Model(), loss=lambda model, x: tg.mean((model(x) - x) ** 2), optimizer=tg.optim.adam(1e-2),
                       inputs={{"x": (3, 65, 24)}}, device="cpu")
-assert "tiles" in training.module("buf")
+assert "native_attention" in training.module("buf")
 x = np.random.default_rng(0).normal(size=(3, 65, 24)).astype(np.float32)
 losses = [float(training.step(x=x)) for _ in range(4)]
 np.savez({path!r}, losses=losses, **training.parameters())

@@ -122,7 +122,7 @@ class Costs:
     """The costs of contractions on a target, each estimated once for all layers that have it.
 
     Attributes:
-        target: A software adapter or a GPU.
+        target: The device.
     """
 
     target: Target

@@ -42,7 +42,7 @@ class SchedulePass(LevelPass):
 
     - `loops`: blocks of points, or one point after another.
     - `packed`: matrix products, whose operands are packed into panels.
-    - `tiles`: attention, in blocks of rows that iterate over tiles of the rows that they attend to.
+    - `native_attention`: attention, in blocks of rows that iterate over tiles of the rows that they attend to.
     - `recipe`: kernels that have a recipe, which says everything.
 
     Attributes:

@@ -147,14 +147,14 @@ class Factor:
         self.along_steps, self.in_vectors, self.in_lines = layout.along_steps, layout.in_vectors, layout.in_lines
         self.needed = needed_for([value])
 
-    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_masked: bool = False) -> None:
         """Writes a loop over rows (or columns) in one iteration."""
         indices = self.at_step(code, step)
 
         def at(place: Value) -> None:
             put(place, self.value(code, self.at_row(code, first + place), indices))
 
-        parallel(code, count, None, at, is_short)
+        parallel(code, count, None, at, is_masked)
 
     def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
         """Writes a loop over iterations in one row (or column)."""
@@ -221,7 +221,7 @@ class Window(Factor):
     Nothing is loaded where a condition masks an element.
     """
 
-    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_masked: bool = False) -> None:
         """Writes a loop over rows (or columns) in one iteration."""
         indices, begin = self.at_step(code, step), self.first + first
 
@@ -233,7 +233,7 @@ class Window(Factor):
                 row = self.at_row(code, first + place)
                 put(place, self._value(code, self.loops(code, row, indices), starts, place - low))
 
-            parallel(code, high, low, at, is_short=True)
+            parallel(code, high, low, at, is_masked=True)
 
         over_runs(code, begin, count, self.tile.extents[1 if self.is_row else 2], self.layout.run, run)
 

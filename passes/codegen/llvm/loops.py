@@ -105,7 +105,7 @@ def parallel(
     stop: Value,
     start: Value | None,
     body: Callable[[Value], None],
-    is_short: bool = False,
+    is_masked: bool = False,
 ) -> None:
     """Writes a loop whose iterations are independent; a short one uses masked vectors."""
 
@@ -114,7 +114,7 @@ def parallel(
         return []
 
     code.loop_to(stop, [], iteration, start=start)
-    _mark(code, PARALLEL, *([MASKED] if is_short else []))
+    _mark(code, PARALLEL, *([MASKED] if is_masked else []))
 
 
 def mark_parallel(code: Code) -> None:
@@ -127,21 +127,21 @@ def _nest_of_reduction(
     extents: Sequence[int],
     start: Sequence[Value],
     body: Callable[[list[Value], Sequence[Value]], Sequence[Value]],
-    is_short: bool,
+    is_masked: bool,
 ) -> list[Value]:
     """Writes the loops of a reduction; if the innermost one is short, it uses masked vectors."""
     *outer, last = extents
 
     def innermost(positions: list[Value], held: Sequence[Value]) -> list[Value]:
         results = code.loop(last, held, lambda at, values: body([*positions, at], values))
-        if is_short:
+        if is_masked:
             _mark(code, PARALLEL, MASKED)
         return results
 
     return code.nest(outer, start, innermost)
 
 
-def _is_short(stage: GenericOp, loop: int, extent: int, has_masks: bool) -> bool:
+def _is_masked(stage: GenericOp, loop: int, extent: int, has_masks: bool) -> bool:
     """Returns whether a loop of a stage uses masked vectors: if otherwise more iterations than vectors ran one by one.
 
     Where masked vectors are slow, only a loop that fills none uses them. They are if neighbouring iterations access
@@ -273,7 +273,7 @@ class _Points:
             def innermost(at: Value) -> None:
                 self._values(code, stage, [*positions, at], groups, reduced)
 
-            parallel(code, code.number(last), None, innermost, self._is_short(stage, rank + len(own) - 1, last))
+            parallel(code, code.number(last), None, innermost, self._is_masked(stage, rank + len(own) - 1, last))
             return []
 
         code.nest(outer, [], inside)
@@ -300,14 +300,14 @@ class _Points:
                 return _carried_on(code, reductions, held, new)
 
             extents = list(map(math.prod, groups))
-            is_short = self._is_short(stage, rank - 1, extents[-1])
-            values = _nest_of_reduction(code, extents, _started(code, reductions), body, is_short)
+            is_masked = self._is_masked(stage, rank - 1, extents[-1])
+            values = _nest_of_reduction(code, extents, _started(code, reductions), body, is_masked)
             values = _finished(reductions, values)
         store_outputs(self.kernel, stage, code, loops, values)
         return values
 
-    def _is_short(self, stage: GenericOp, loop: int, extent: int) -> bool:
-        return extent >= FEWEST and _is_short(stage, loop, extent, self.has_masks)
+    def _is_masked(self, stage: GenericOp, loop: int, extent: int) -> bool:
+        return extent >= FEWEST and _is_masked(stage, loop, extent, self.has_masks)
 
     def _operands(
         self, code: Code, stage: GenericOp, loops: Loops, at: Sequence[Value], groups: Sequence[Sequence[int]]
@@ -391,7 +391,7 @@ class _Blocks:
             self.stop,
             self.start,
             at_point,
-            _is_short(stage, len(self.kernel.extents) - 1, self.block, self.has_masks),
+            _is_masked(stage, len(self.kernel.extents) - 1, self.block, self.has_masks),
         )
 
     def _place(self, at: Value) -> Value:

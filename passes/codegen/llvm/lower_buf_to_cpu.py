@@ -13,18 +13,18 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule, RecipeSchedule, TilesSchedule
+from tensorgrad.dialects.schedule import Extents, LoopsSchedule, NativeAttentionSchedule, PackedSchedule, RecipeSchedule
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_TERMS_IN_LANES, block_sums
 from tensorgrad.passes.codegen.common.control import Moves
 from tensorgrad.passes.codegen.common.frame import Frame
 from tensorgrad.passes.codegen.common.hoisting import hoist_invariants
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenOnce, flat
+from tensorgrad.passes.codegen.llvm.attention import write_attention
 from tensorgrad.passes.codegen.llvm.interchange import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed import write_packed
 from tensorgrad.passes.codegen.llvm.recipe import write_recipe
-from tensorgrad.passes.codegen.llvm.tiles import write_tiles
 from tensorgrad.passes.codegen.llvm.unswitch import unswitch_loops
 from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.passes.tensors.simplify import simplify_block
@@ -85,8 +85,8 @@ class _Lowering(FunctionLowering):
                 write_loops(team.kernel, team.schedule, code, first, last, has_masks)
             case PackedSchedule():
                 write_packed(team.kernel, team.schedule, code, first, last)
-            case TilesSchedule():
-                write_tiles(team.kernel, team.schedule, code, first, last)
+            case NativeAttentionSchedule():
+                write_attention(team.kernel, team.schedule, code, first, last)
             case RecipeSchedule():
                 write_recipe(team.kernel, team.schedule, code, first, last, self.target.vector_bytes)
             case schedule:

@@ -464,7 +464,7 @@ class _Task:
                     loops = self.tile.loops(code, row, column, product.finish_run)
                     self._finish_element(start + j, loops)
 
-                parallel(code, high, low, element, is_short=product.extents[2] < SHORT_LINE)
+                parallel(code, high, low, element, is_masked=product.extents[2] < SHORT_LINE)
 
             if product.image is not None:
                 product.image.over_lines(
@@ -474,7 +474,7 @@ class _Task:
                     lambda j, column: self._finish_element(start + j, self.tile.loops(code, row, column)),
                 )
             elif product.finish_run < LEAST_RUN:
-                parallel(code, self.column_count, None, at, is_short=product.extents[2] < SHORT_LINE)
+                parallel(code, self.column_count, None, at, is_masked=product.extents[2] < SHORT_LINE)
             else:
                 over_runs(code, self.tile.first[1], self.column_count, product.extents[2], product.finish_run, run)
 

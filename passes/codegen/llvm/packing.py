@@ -53,7 +53,7 @@ class Factor(Protocol):
     in_vectors: bool
     in_lines: bool
 
-    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_short: bool = False) -> None:
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_masked: bool = False) -> None:
         """Writes a loop over `count` rows (or columns) of the tile from `first` on, in one iteration of a range."""
         ...
 
@@ -201,12 +201,12 @@ class Panels:
             for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
                 code.put_vector(value, self.memory, start + at)
             return
-        is_short = columns.filled % self.lanes != 0
+        is_masked = columns.filled % self.lanes != 0
 
         def put(place: Value, value: Value) -> None:
             code.put(value, self.memory, start + place)
 
-        factor.over_rows(code, step, first, code.number(columns.filled), put, is_short)
+        factor.over_rows(code, step, first, code.number(columns.filled), put, is_masked)
         self._fill_up(code, base, columns, step)
 
     def _pack_lines(

@@ -228,7 +228,7 @@ class PaddedImage:
             inside, place = self._located(code, tile, [*above, x], own, of_line=False)
             code.put(element_if(code, inside, memory, place), self.memory, start + x)
 
-        parallel(code, code.number(self.pitch), None, put, is_short=True)
+        parallel(code, code.number(self.pitch), None, put, is_masked=True)
 
     def _copy_part(self, code: Code, part: Part, line: Value, start: Value) -> None:
         """Copies those elements of a part that lie in the image, whose line begins at the position `line`."""
@@ -377,7 +377,7 @@ class PaddedImage:
             first = start.at_least(begin)
             last = (start + axes[-1].extent).at_least(begin).at_most(end)
             above = [number] if len(axes) > 1 else []
-            parallel(code, last - begin, first - begin, lambda j: body(j, [*above, begin + j - start]), is_short=True)
+            parallel(code, last - begin, first - begin, lambda j: body(j, [*above, begin + j - start]), is_masked=True)
 
         sequential(code, (end + (pitch - 1)) // pitch, line, start=begin // pitch)
 

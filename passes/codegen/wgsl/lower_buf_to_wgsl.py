@@ -38,12 +38,12 @@ from tensorgrad.dialects.schedule import (
     Extents,
     GroupSchedule,
     LoopsSchedule,
+    NativeAttentionSchedule,
     PackedSchedule,
     RecipeSchedule,
     Schedule,
     ScheduleAttr,
     ThreadSchedule,
-    TilesSchedule,
     folded,
 )
 from tensorgrad.dialects.signature import DTYPE
@@ -264,7 +264,7 @@ def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> 
             return vector_arguments(kernel, Unrolling.of(schedule), starts)
         case ContractionSchedule():
             return vector_operands(kernel, schedule, starts)
-        case AttentionSchedule() | LoopsSchedule() | PackedSchedule() | TilesSchedule() | RecipeSchedule():
+        case AttentionSchedule() | LoopsSchedule() | PackedSchedule() | NativeAttentionSchedule() | RecipeSchedule():
             return set()
 
 
@@ -283,7 +283,7 @@ def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
             write_contraction(kernel, schedule, code)
         case AttentionSchedule():
             write_attention(kernel, schedule, code)
-        case LoopsSchedule() | PackedSchedule() | TilesSchedule() | RecipeSchedule():
+        case LoopsSchedule() | PackedSchedule() | NativeAttentionSchedule() | RecipeSchedule():
             raise DiagnosticException(
                 f"the kernel made at {line_of(kernel.location)} is scheduled for native code ({schedule.archetype}): "
                 "lower-buf-to-cpu writes it"

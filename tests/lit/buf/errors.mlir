@@ -365,7 +365,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's archetype must be one of thread, group, contraction, attention, loops, packed, tiles, recipe, got threads
+// CHECK: a schedule's archetype must be one of thread, group, contraction, attention, loops, packed, native_attention, recipe, got threads
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<threads, workgroup = [8, 1, 1], groups = [8, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -518,7 +518,7 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
 
 // CHECK: a block must have whole vectors of rows, and heads must divide the rows
 func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
-  buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) schedule = #buf.schedule<tiles, groups = [2, 1, 1], head = 8, rows = 8, columns = 8, lanes = 8, vectors = 2, sums = 6> {
+  buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) schedule = #buf.schedule<native_attention, groups = [2, 1, 1], head = 8, rows = 8, columns = 8, lanes = 8, vectors = 2, sums = 6> {
   ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
     buf.attention "forward" ins(%0, %0, %0 : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>) outs(%1 : memref<2x8x4xf32>) {parameters = {groups = 2 : i64, queries = 8 : i64, keys = 8 : i64, features = 4 : i64, values = 4 : i64, period = 8 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>]}
   }
@@ -529,7 +529,7 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
 
 // CHECK: the schedule has [3, 1, 1] tasks, grid [2, 8] needs 4
 func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
-  buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) schedule = #buf.schedule<tiles, groups = [3, 1, 1], head = 8, rows = 4, columns = 8, lanes = 4, vectors = 1, sums = 6> {
+  buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) schedule = #buf.schedule<native_attention, groups = [3, 1, 1], head = 8, rows = 4, columns = 8, lanes = 4, vectors = 1, sums = 6> {
   ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
     buf.attention "forward" ins(%0, %0, %0 : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>) outs(%1 : memref<2x8x4xf32>) {parameters = {groups = 2 : i64, queries = 8 : i64, keys = 8 : i64, features = 4 : i64, values = 4 : i64, period = 8 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>]}
   }

@@ -3,8 +3,8 @@
 // RUN: not tg-opt %s -p 'schedule{target=cpu},plan-memory,lower-buf-to-wgsl' 2>&1 | filecheck %s --check-prefix SHADERS
 
 // A block has 16 queries, in the lanes of two vectors of eight.
-// SCHEDULE: schedule = #buf.schedule<tiles, groups = [4, 1, 1], head = 64, rows = 16, columns = 16, lanes = 8, vectors = 2, sums = 6, blocks = 4>
-// SHADERS: is scheduled for native code (tiles): lower-buf-to-cpu writes it
+// SCHEDULE: schedule = #buf.schedule<native_attention, groups = [4, 1, 1], head = 64, rows = 16, columns = 16, lanes = 8, vectors = 2, sums = 6, blocks = 4>
+// SHADERS: is scheduled for native code (native_attention): lower-buf-to-cpu writes it
 
 func.func @causal(%q: memref<4x64x8xf32> {tg.name = "q", tg.role = "input"}, %o: memref<4x64x8xf32> {tg.name = "o", tg.role = "output"}) {
   buf.kernel grid = [4, 64] ins(%q : memref<4x64x8xf32>) outs(%o : memref<4x64x8xf32>) {
@@ -13,7 +13,7 @@ func.func @causal(%q: memref<4x64x8xf32> {tg.name = "q", tg.role = "input"}, %o:
   }
   func.return
 }
-// CHECK:      cpu.kernel @tiles0 access = ["read", "read_write"] {
+// CHECK:      cpu.kernel @native_attention0 access = ["read", "read_write"] {
 // Scratch memory: lines of 16 rows or columns for each feature, a value per row, and 16 x 16 scores.
 // CHECK-DAG:    memref.alloca() : memref<128xf32>
 // CHECK-DAG:    memref.alloca() : memref<16xf32>

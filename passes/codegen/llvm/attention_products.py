@@ -11,9 +11,9 @@ from xdsl.dialects import vector
 from xdsl.ir import SSAValue
 
 from tensorgrad.passes.codegen.common.attention import QUERY, Element, first_place, is_seen, seen_keys
+from tensorgrad.passes.codegen.llvm.attention_memory import ColumnFeatures, RowFeatures, TileMemory
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packing import sequential
-from tensorgrad.passes.codegen.llvm.tile_memory import ColumnFeatures, RowFeatures, TileMemory
 from tensorgrad.passes.scalars import Value, both
 
 OfScore = Callable[[Value, Value, Value], None]

@@ -1,4 +1,4 @@
-"""The archetype `tiles`: attention in native code."""
+"""The archetype `native_attention`: attention in native code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f64
 
 from tensorgrad.dialects.attention import BACKWARD, KEYS, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import TilesSchedule
+from tensorgrad.dialects.schedule import NativeAttentionSchedule
 from tensorgrad.passes.analyses.machine import TASK_WORK
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.runtime.target import Target
@@ -28,12 +28,12 @@ SKIPPING = 4
 """The fewest tiles along each side where causal masks skip tiles, as far as tiles can be whole vectors."""
 
 
-class TilesArchetype(Archetype[TilesSchedule]):
+class NativeAttentionArchetype(Archetype[NativeAttentionSchedule]):
     """Computes blocks of rows in each task."""
 
-    schedule = TilesSchedule
+    schedule = NativeAttentionSchedule
 
-    def default(self, kernel: KernelOp, target: Target) -> TilesSchedule | None:
+    def default(self, kernel: KernelOp, target: Target) -> NativeAttentionSchedule | None:
         stage = kernel.attention
         if stage is None or not target.native:
             return None
@@ -51,7 +51,7 @@ class TilesArchetype(Archetype[TilesSchedule]):
         if a.skips:
             sides = (head, a.period if of_keys else a.keys)
             most = [min(bound, max(width, side // SKIPPING)) for bound, side in zip(most, sides, strict=True)]
-        tiles_schedule = TilesSchedule(
+        schedule = NativeAttentionSchedule(
             groups=(1, 1, 1),
             head=1 if part == BACKWARD else head,
             rows=-(-min(head, most[0]) // width) * width,
@@ -60,9 +60,11 @@ class TilesArchetype(Archetype[TilesSchedule]):
             vectors=vectors,
             sums=SUMS[target.vector_bytes],
         )
-        return _of_work(stage, tiles_schedule)
+        return _of_work(stage, schedule)
 
-    def neighbours(self, schedule: TilesSchedule, kernel: KernelOp, target: Target) -> Iterator[TilesSchedule]:
+    def neighbours(
+        self, schedule: NativeAttentionSchedule, kernel: KernelOp, target: Target
+    ) -> Iterator[NativeAttentionSchedule]:
         stage = kernel.attention
         assert stage is not None
         width = schedule.lanes * schedule.vectors
@@ -74,7 +76,7 @@ class TilesArchetype(Archetype[TilesSchedule]):
                 yield _of_work(stage, replace(schedule, columns=columns))
 
 
-def _of_work(stage: AttentionOp, schedule: TilesSchedule) -> TilesSchedule:
+def _of_work(stage: AttentionOp, schedule: NativeAttentionSchedule) -> NativeAttentionSchedule:
     """Returns the schedule with tasks long enough to amortize the overhead of a task."""
     a = stage.attention
     count = schedule.blocks_over(stage.grid)

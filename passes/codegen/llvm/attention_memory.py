@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.attention import AttentionOp
-from tensorgrad.dialects.schedule import TilesSchedule
+from tensorgrad.dialects.schedule import NativeAttentionSchedule
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.codegen.common.attention import FEATURE, GROUP, KEY, QUERY, Element
 from tensorgrad.passes.codegen.common.kernel_code import Code
@@ -56,7 +56,7 @@ class TileMemory:
 
     row_loop, column_loop = QUERY, KEY
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
         self.stage, self.schedule, self.code, self.top = stage, schedule, code, code.block
         self.a, self.element = stage.attention, stage.computed_in
         self.kind = VectorType(self.element, [schedule.lanes])

@@ -1,4 +1,4 @@
-"""Writes kernels of the archetype `tiles`: attention, and its derivative, as two kernels or fused.
+"""Writes kernels of the archetype `native_attention`: attention, and its derivative, as two kernels or fused.
 
 The method is that of T. Dao: FlashAttention-2 (2023, https://arxiv.org/abs/2307.08691).
 """
@@ -13,16 +13,16 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.attention import BACKWARD, FORWARD, KEYS, QUERIES, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import TilesSchedule
+from tensorgrad.dialects.schedule import NativeAttentionSchedule
 from tensorgrad.passes.codegen.common.attention import FEATURE, KEY, LOWEST, QUERY, first_place, seen_keys
 from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.llvm.attention_products import TileCode
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packing import sequential
-from tensorgrad.passes.codegen.llvm.tile_products import TileCode
 from tensorgrad.passes.scalars import Value, largest
 
 
-def write_tiles(kernel: KernelOp, schedule: TilesSchedule, code: Code, first: Value, last: Value) -> None:
+def write_attention(kernel: KernelOp, schedule: NativeAttentionSchedule, code: Code, first: Value, last: Value) -> None:
     """Writes a loop over the blocks of the tasks in [`first`, `last`)."""
     stage = kernel.attention
     assert stage is not None  # guaranteed by the kernel's verifier
@@ -57,7 +57,7 @@ class _Block(TileCode):
 class _Forward(_Block):
     """The forward pass, by online softmax: sums are rescaled when the running maximum grows."""
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
         super().__init__(stage, schedule, code)
         self.queries, self.results = self.rows_of(0), self.rows_of(self.after_inputs)
         self.keys, self.values = self.columns_of(1), self.columns_of(2)
@@ -135,7 +135,7 @@ class _Forward(_Block):
 class _Backward(_Block):
     """Base of the backward kernels: recomputes the weights, and computes the cotangents of the scores."""
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
         super().__init__(stage, schedule, code)
         self.weights, self.by_scores = self.scores(), self.scores()
 
@@ -169,7 +169,7 @@ class _Backward(_Block):
 class _Queries(_Backward):
     """The cotangent of the queries."""
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
         super().__init__(stage, schedule, code)
         self.queries, self.by_results = self.rows_of(0), self.rows_of(self.after_inputs)
         self.keys, self.values = self.columns_of(1), self.columns_of(2)
@@ -199,7 +199,7 @@ class _Keys(_Backward):
 
     row_loop, column_loop = KEY, QUERY
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
         super().__init__(stage, schedule, code)
         self.keys, self.values = self.rows_of(1), self.rows_of(2)
         self.queries, self.by_results = self.columns_of(0), self.columns_of(self.after_inputs)
@@ -246,7 +246,7 @@ class _Keys(_Backward):
 class _Cotangents(_Keys):
     """All cotangents of a group: its blocks of keys add to the queries' cotangents sequentially."""
 
-    def __init__(self, stage: AttentionOp, schedule: TilesSchedule, code: Code):
+    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
         super().__init__(stage, schedule, code)
         self.key_lines = self.lines_of(1)
         self.by_queries = self.new_array(self.a.queries * self.key_lines.width)
