@@ -107,7 +107,7 @@ def parallel(
     body: Callable[[Value], None],
     is_masked: bool = False,
 ) -> None:
-    """Writes a loop whose iterations are independent; a short one uses masked vectors."""
+    """Writes a loop whose iterations are independent, by vectors whose last one is masked if `is_masked`."""
 
     def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
         body(at)
