@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
+from tensorgrad.dialects.signature import verify_signatures
 from tensorgrad.driver.compiling.recipe import Recipe
 from tensorgrad.driver.compiling.running import Phases
 from tensorgrad.errors import CompilerError, NumericsError
@@ -55,6 +56,7 @@ class PassChecks:
             try:
                 module.verify()
                 verify_dominance(module)
+                verify_signatures(module)
             except (DiagnosticException, VerifyException) as error:
                 raise CompilerError(f"{applied.name} left invalid IR: {error}") from error
         if self.verifier is not None:
