@@ -294,12 +294,13 @@ class RecordingDevice(EagerDevice):
 
     Attributes:
         flushes: The number of blocks it has computed.
+        lock: Held by the thread that records or computes.
     """
 
     def __init__(self, name: str, load: Load, compiled_at: int, lacks: frozenset[DType] = frozenset()):
         super().__init__(name, lacks)
         self._load, self._compiled_at = load, compiled_at
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._root = Structure()
         self._recording = Recording(self, self._root)
         self._programs: OrderedDict[Hashable, Program] = OrderedDict()
@@ -318,7 +319,7 @@ class RecordingDevice(EagerDevice):
         self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
     ) -> tuple[list[Value], list[Edge | None] | None]:
         """Records an application; see `AutogradDevice.run`."""
-        with self._lock:
+        with self.lock:
             recording = self._recording
             record = recording.record(template, operands, edges)
             if recording.structure.size >= self._longest:
@@ -406,7 +407,7 @@ class RecordingDevice(EagerDevice):
 
     def _flushed(self) -> list[Value]:
         """Computes what is recorded, as `flush` does; returns the values."""
-        with self._lock:
+        with self.lock:
             recording = self._recording
             if self._root.total > MOST_STRUCTURES:
                 self._root = Structure()

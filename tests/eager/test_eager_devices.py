@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import itertools
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -449,3 +451,30 @@ def test_memory_that_cannot_be_shared() -> None:
         xp.asarray(numbers, dtype=xp.float64, copy=False)
     with pytest.raises(tg.errors.DTypeError, match="takes an array with __dlpack__, not list"):
         tg.from_dlpack([1.0], copy=False)
+
+
+FORK = """
+import os, threading, time, warnings
+import tensorgrad as tg
+warnings.simplefilter("ignore")  # Python warns of forks with threads
+x = tg.tensor([[1.0, 2.0], [3.0, 4.0]], device="cpu")
+computed = threading.Event()
+
+def compute():
+    while True:
+        float((tg.sin(x @ x) + 1).sum())
+        computed.set()
+
+threading.Thread(target=compute, daemon=True).start()
+computed.wait()
+for _ in range(4):
+    child = os.fork()
+    if child == 0:
+        os._exit(float((x + 1).sum()) != 14)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_fork_while_another_thread_computes() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr

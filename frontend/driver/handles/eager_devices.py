@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
@@ -64,6 +65,11 @@ def _cached(name: str, device: ProgramDevice | None) -> EagerDevice:
         result = (
             NumpyDevice() if device is None else new_eager_device(name, device, INTERPRETED + 1 if is_native else 1)
         )
+        if isinstance(result, RecordingDevice) and is_native and hasattr(os, "register_at_fork"):
+            # A child has no thread that would end what another one of the parent is recording.
+            os.register_at_fork(
+                before=result.lock.acquire, after_in_parent=result.lock.release, after_in_child=result.lock.release
+            )
         _eager_devices[key] = result
     return result
 
