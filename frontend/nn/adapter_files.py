@@ -188,7 +188,7 @@ def _read_settings(file: Path) -> dict[str, Any]:
         config = json.loads(file.read_text(encoding="utf-8"))
         kind, alpha = config["peft_type"], float(config["lora_alpha"])
         dropout = float(config.get("lora_dropout") or 0)
-    except (*MALFORMED, KeyError, TypeError) as error:
+    except MALFORMED as error:
         raise InputError(f"{user_line()}: {file} holds no settings of an adapter: {error!r}") from None
     if not 0 <= dropout <= 1:
         raise InputError(f"{user_line()}: {file}: lora_dropout = {dropout} is no probability")

@@ -21,7 +21,7 @@ from tensorgrad.passes.codegen.common.hoisting import hoist_invariants
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenOnce, flat
 from tensorgrad.passes.codegen.llvm.attention import write_attention
-from tensorgrad.passes.codegen.llvm.interchange import interchange_folds
+from tensorgrad.passes.codegen.llvm.interchange_folds import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed import write_packed
 from tensorgrad.passes.codegen.llvm.recipe import write_recipe

@@ -22,7 +22,7 @@ from tensorgrad.passes.analyses.walking import cloned, operations
 from tensorgrad.passes.codegen.common.block_builder import yield_op
 from tensorgrad.passes.codegen.common.hoisting import hoist_invariants, stands_in
 
-MOST_OPS = 256
+MOST_OPS_TWICE = 256
 """The most ops of a loop's body that are written twice."""
 
 
@@ -60,7 +60,7 @@ def _choice(loop: scf.ForOp) -> scf.IfOp | None:
     if loop.results or len(choices) != 1:
         return None
     ops = list(operations(body))
-    return None if len(ops) > MOST_OPS or any(isinstance(op, scf.ForOp) for op in ops) else choices[0]
+    return None if len(ops) > MOST_OPS_TWICE or any(isinstance(op, scf.ForOp) for op in ops) else choices[0]
 
 
 def _unswitched(loop: scf.ForOp, choice: scf.IfOp) -> scf.IfOp:

@@ -36,7 +36,7 @@ from tensorgrad.passes.scalars import Value, both
 FEW_OUTPUTS = 8
 """The most outputs for which the products of a dilated image with its window are stored."""
 
-MOST_PRODUCTS = 2
+MOST_STORED = 2
 """The most products to store, in elements of the image."""
 
 
@@ -129,12 +129,12 @@ def _conv(op: convolution.ConvOp, operands: Sequence[Lowered], emit: Emit) -> Lo
 def _has_few_outputs(op: convolution.ConvOp) -> bool:
     """Returns whether a convolution of a dilated image takes less time if products are stored and then added up.
 
-    There are at most `MOST_PRODUCTS` times as many as elements of the image. Halves would be rounded in between.
+    There are at most `MOST_STORED` times as many as elements of the image. Halves would be rounded in between.
     """
     outputs, channels, *sizes = shape_of(op.rhs)
     is_dilated = any(d > 1 for d in int_list(op.properties, "lhs_dilation"))
     is_alone = int_value(op.properties, "groups") == 1 and element_of(op.results[0]) != f16
-    few = outputs <= FEW_OUTPUTS and outputs * math.prod(sizes) <= MOST_PRODUCTS * channels
+    few = outputs <= FEW_OUTPUTS and outputs * math.prod(sizes) <= MOST_STORED * channels
     return is_dilated and is_alone and few
 
 
