@@ -368,9 +368,10 @@ def fit(
         resume: Whether to resume from the last checkpoint in that folder, if there is one.
         log: A `.csv` or `.jsonl` file for the results of steps and evaluations.
         plot: A file for a plot of the losses, written at the end; needs matplotlib.
-        prefetch: How many batches a thread prepares ahead; 0 for none, if the data depends on the training. NumPy
-            arrays are copied when they are prepared, so data may yield one buffer again and again; the batches of
-            `tg.data.batches` and `tg.data.text`, and arrays that nobody can write to, are not.
+        prefetch: How many batches a thread prepares ahead; 0 for none, if the data depends on the training, or is an
+            iterator that is continued afterwards, which would lack what was prepared. NumPy arrays are copied when they
+            are prepared, so data may yield one buffer again and again; the batches of `tg.data.batches` and
+            `tg.data.text`, and arrays that nobody can write to, are not.
         progress: Whether to show a progress bar, or lines without a terminal, and a summary.
         on_nan: What to do when the loss is NaN or infinite: "stop" ends the run, with the step and the last checkpoint
             in the report's `reason`; "raise" raises an error that says the same; "ignore" continues.
