@@ -82,7 +82,7 @@ class HasConstants(Protocol):
 
 @runtime_checkable
 class HasComplex(Protocol):
-    """A module with parameters that are complex in PyTorch: here their parts lie along a last axis."""
+    """A module with parameters that are complex in PyTorch: here their parts lie along a first axis."""
 
     torch_complex: frozenset[str]
 
@@ -365,7 +365,7 @@ def to_torch(
     tensors = torch_tensors(model, names, turned)
     joined = {tensor.name: tensor.join([by_parameter[id(part)] for part in tensor.parts]) for tensor in tensors}
     if isinstance(model, HasComplex):
-        joined |= {name: joined[name][..., 0] + 1j * joined[name][..., 1] for name in model.torch_complex}
+        joined |= {name: joined[name][0] + 1j * joined[name][1] for name in model.torch_complex}
     return joined | _constants(model)
 
 
@@ -378,12 +378,12 @@ def _mistake(message: str, kind: type[TensorgradError] = InputError) -> Tensorgr
 
 
 def _as_real(value: Any) -> Any:
-    """Returns complex numbers as PyTorch's `view_as_real` does: both parts along a last axis; others as they are."""
+    """Returns complex numbers as real ones, both parts along a first axis; others as they are."""
     is_complex = getattr(value, "is_complex", None)
     if not (np.iscomplexobj(value) if is_complex is None else is_complex()):
         return value
     numbers = np.asarray(value if is_complex is None else value.detach().cpu())
-    return np.stack([np.real(numbers), np.imag(numbers)], -1)
+    return np.stack([np.real(numbers), np.imag(numbers)])
 
 
 def _checked(parameters: Mapping[str, Leaf | Spec], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

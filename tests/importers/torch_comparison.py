@@ -68,7 +68,7 @@ def differences(
         if parameter.requires_grad:
             own = model.named_parameters()[name].grad
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            gradient = torch.view_as_real(gradient) if gradient.is_complex() else gradient
+            gradient = torch.stack([gradient.real, gradient.imag]) if gradient.is_complex() else gradient
             worst[f"gradient of {name}"] = _difference(np.zeros(1) if own is None else own.numpy(), gradient)
     buffers = model.named_buffers()
     for name, value in module.named_buffers():

@@ -62,7 +62,7 @@ class TorchModule(Part):
 
     @property
     def torch_complex(self) -> frozenset[str]:
-        """The names of complex parameters, which are real ones here: the parts lie along a last axis."""
+        """The names of complex parameters, which are real ones here: the parts lie along a first axis."""
         parameters = self._exporter.module.named_parameters(remove_duplicate=False)
         return frozenset(name for name, parameter in parameters if parameter.is_complex())
 
@@ -126,7 +126,7 @@ class TorchModule(Part):
                 values.append(self._exporter.constants[name])
             elif kind in (InputKind.PARAMETER, InputKind.BUFFER):
                 value = value_of(leaf_at(self, name))
-                values.append(Complex(value[..., 0], value[..., 1]) if name in self.torch_complex else value)
+                values.append(Complex(value[0], value[1]) if name in self.torch_complex else value)
             else:
                 value = graph.constants[name]
                 values.append(constant(value) if isinstance(value, torch.Tensor) else value)
@@ -146,7 +146,8 @@ class TorchModule(Part):
 
 
 def _parameter(parameter: torch.nn.Parameter) -> Parameter:
-    array = array_of(torch.view_as_real(parameter) if parameter.is_complex() else parameter)
+    parts = torch.stack([parameter.real, parameter.imag]) if parameter.is_complex() else parameter
+    array = array_of(parts)
     declared = param(array.shape, array, array.dtype)
     return declared.requires_grad_(parameter.requires_grad)
 
