@@ -36,7 +36,7 @@ class Kernel:
         arrays: Returns the operands, by name.
         ours: The function in tensorgrad, which takes them as keyword arguments.
         torch: The function in PyTorch.
-        tinygrad: The function in tinygrad.
+        tinygrad: The function in tinygrad; `None` if it has none.
         flops: The number of floating-point operations.
         bytes: The number of bytes that have to be read and written.
     """
@@ -44,7 +44,7 @@ class Kernel:
     arrays: Callable[[], Arrays]
     ours: Callable[..., Any]
     torch: Callable[..., Any]
-    tinygrad: Callable[..., Any]
+    tinygrad: Callable[..., Any] | None
     flops: int
     bytes: int
 
@@ -163,6 +163,22 @@ def _stream(a: Any, b: Any, c: Any) -> Any:
     return (a + b) * c - a * 0.5
 
 
+def _spectrum(n: int) -> Kernel:
+    """The power of each frequency of rows of `n` numbers, 4 MiB in all."""
+
+    def power(z: Any) -> Any:
+        return z.real * z.real + z.imag * z.imag
+
+    def torch(x: Any) -> Any:
+        from torch import fft
+
+        return power(fft.rfft(x))
+
+    rows, size = (1 << 20) // n, 1 << 20
+    flops = int(2.5 * size * math.log2(n))
+    return Kernel(lambda: _normal(x=(rows, n)), lambda x: power(tg.fft.rfft(x)), torch, None, flops, 6 * size)
+
+
 ROW_BYTES = 4 * ROWS * COLUMNS
 KERNELS: dict[str, Kernel] = {
     "matmul 64": product(64, 64, 64),
@@ -220,6 +236,8 @@ KERNELS: dict[str, Kernel] = {
         lambda: _normal(x=(STREAM,)), lambda x: x + 0.5, lambda x: x + 0.5, lambda x: x + 0.5, STREAM, 8 * STREAM
     ),
     "ten operations on 64 MiB": Kernel(lambda: _normal(x=(STREAM,)), _chain, _chain, _chain, 10 * STREAM, 8 * STREAM),
+    "spectrum 64": _spectrum(64),
+    "spectrum 1024": _spectrum(1024),
     "embedding gradient": Kernel(
         _embedding_arrays,
         _gradient(lambda x, tokens: tg.embedding(x, tokens)),
@@ -294,8 +312,9 @@ def torch_cpu(kernel: Kernel, arrays: Arrays) -> Contestant | None:
 
 
 def tinygrad(kernel: Kernel, arrays: Arrays) -> Contestant | None:
-    """Returns a kernel in tinygrad's WebGPU backend; `None` if it isn't installed."""
-    if not find_dawn():
+    """Returns a kernel in tinygrad's WebGPU backend; `None` if it isn't installed, or has no such function."""
+    function = kernel.tinygrad
+    if function is None or not find_dawn():
         return None
     from tinygrad.engine.jit import TinyJit
     from tinygrad.tensor import Tensor
@@ -304,7 +323,7 @@ def tinygrad(kernel: Kernel, arrays: Arrays) -> Contestant | None:
 
     @TinyJit
     def run() -> tuple[Any, Any]:
-        result = kernel.tinygrad(**tensors).contiguous()
+        result = function(**tensors).contiguous()
         return result.realize(), result.flatten()[0].contiguous().realize()
 
     return Contestant("tinygrad WEBGPU", lambda: run()[1].item())
