@@ -26,7 +26,7 @@ from tensorgrad.ops.complex_numbers import Complex, ComplexLike, parts_of
 from tensorgrad.ops.contract import contracted, whole
 from tensorgrad.ops.joining import moveaxis, narrow, pad, roll, stack
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
-from tensorgrad.ops.shape import array, flip, normalized_axes, normalized_axis, reshape, swapaxes
+from tensorgrad.ops.shape import array, flip, normalized_axes, normalized_axis, reshape, swapaxes, zeros_like
 from tensorgrad.tracing.dtypes import NAMES, DType, is_half
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -95,7 +95,7 @@ class _Line:
 
     def _by_convolution(self, x: Tensor, axis: int) -> Tensor:
         """Bluestein's algorithm, from `2 j k = j^2 + k^2 - (k - j)^2`."""
-        x = stack([x, x * 0]) if self.is_real else x
+        x = stack([x, zeros_like(x)]) if self.is_real else x
         length = 1 << (2 * self.n - 2).bit_length()
         chirp = _chirp(self.n, self.sign)
         wave = _Line(length, -1, length)(_product(x, chirp[: x.shape[axis + 1]], axis), axis)
@@ -224,7 +224,7 @@ def _complex_transform(what: str, x: ComplexLike, s: Axes | None, axes: Axes | N
         stacked = _Line(n, sign, n, is_real)(_cut(stacked, place + (not is_real), n), place)
         is_real = False
     if is_real:  # along no axis
-        stacked = stack([stacked, stacked * 0])
+        stacked = stack([stacked, zeros_like(stacked)])
     return Complex(*_scaled(what, stacked, norm, sign, lengths, dtype))
 
 
@@ -245,7 +245,7 @@ def _forward_of_real(what: str, x: TensorLike, s: Axes | None, axes: Axes | None
 
 def _backward_to_real(what: str, x: ComplexLike, s: Axes | None, axes: Axes | None, norm: Norm) -> Tensor:
     stacked, is_real, dtype = _stacked(what, x)
-    stacked = stack([stacked, stacked * 0]) if is_real else stacked
+    stacked = stack([stacked, zeros_like(stacked)]) if is_real else stacked
     shape = stacked.shape[1:]
     places = _places(what, len(shape), s, axes)
     if not places:

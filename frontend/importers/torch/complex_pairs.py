@@ -42,7 +42,6 @@ BY_PARTS: Mapping[str, Sequence[str]] = {
 BY_REAL_PART = ("ones_like", "new_ones", "zeros_like", "new_zeros", "_assert_tensor_metadata")
 """The ops that read no values, only shapes."""
 
-
 PAIRS: dict[str, Rule] = {}
 """The rules of the other ops of complex tensors, by the op's name without its overload."""
 
@@ -99,9 +98,7 @@ def _as_complex(x: Any) -> Any:
     """Returns a tensor, several, or a number as complex ones."""
     if isinstance(x, (tuple, list)):
         return [_as_complex(inner) for inner in x]
-    if isinstance(x, Tensor):
-        return Complex(x, tg.zeros_like(x))
-    return x if isinstance(x, Complex) else complex(x)
+    return as_complex(x) if isinstance(x, (Tensor, Complex)) else complex(x)
 
 
 def as_complex(x: Tensor | Complex) -> Complex:
