@@ -128,8 +128,10 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         if target is None:
             target = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype.itemsize < 8 else None
             target = target or _DEFAULTS.get(array.dtype.kind)
-        if isinstance(value, int) and array.dtype.kind == "O":
-            raise InputError(f"{value} is outside of {'every dtype' if target is None else SHORT[target]}")
+        if isinstance(value, int) and array.dtype.kind == "O":  # beyond 64 bits
+            if target is None or kind_of(target) != "f" or value.bit_length() > LARGEST_BITS:
+                raise InputError(f"{value} is outside of {'every dtype' if target is None else SHORT[target]}")
+            array = np.array(float(value))
         if target is None or kind_of(array.dtype) not in "fiub":
             raise DTypeError(f"cannot use {what} of dtype {array.dtype} as a tensor{odd_part(value)}")
         result = converted(array, target, SHORT[target], what)
@@ -165,6 +167,9 @@ def _requires_gradient(value: object) -> bool:
         return any(_requires_gradient(part) for part in value if isinstance(part, list | tuple | Array))
     return isinstance(value, Array) and value.requires_grad
 
+
+LARGEST_BITS = 1023
+"""Integers of at most that many bits are finite floats of 64 bits."""
 
 _DEFAULTS: dict[str, DType] = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(np.uint32)}
 """The dtype of numbers of each kind, unless they have a supported dtype already."""

@@ -281,6 +281,14 @@ def test_powers_of_integers() -> None:
     assert np.asarray(unsigned).tolist() == [pow(3, 2**31 + 1, 2**32), 2**31]
 
 
+@pytest.mark.parametrize(("dtype", "number"), [("f32", 2**70), ("f32", -(2**100)), ("f64", 2**1000)])
+def test_integers_beyond_64_bits_are_floats(dtype: str, number: int) -> None:
+    assert float((tg.array([0.0], dtype) + number)[0]) == float(number)
+    for more in (2**128, 2**2000):
+        with pytest.raises(tg.errors.DTypeError, match=r"too large for f32|outside of f32"):
+            operator.add(tg.array([0.0]), more)
+
+
 @pytest.mark.parametrize("dtype", ["i32", "u32"])
 @pytest.mark.parametrize("number", [2**32, -(2**31) - 1, 2**40])
 def test_a_number_out_of_range_is_an_error(dtype: str, number: int) -> None:
