@@ -236,6 +236,14 @@ KERNELS: dict[str, Kernel] = {
         lambda: _normal(x=(STREAM,)), lambda x: x + 0.5, lambda x: x + 0.5, lambda x: x + 0.5, STREAM, 8 * STREAM
     ),
     "ten operations on 64 MiB": Kernel(lambda: _normal(x=(STREAM,)), _chain, _chain, _chain, 10 * STREAM, 8 * STREAM),
+    "transpose 1024": Kernel(
+        lambda: _normal(x=(1024, 1024)),
+        lambda x: tg.transpose(x),
+        lambda x: x.T.contiguous(),
+        lambda x: x.transpose().contiguous(),
+        0,
+        8 << 20,
+    ),
     "spectrum 64": _spectrum(64),
     "spectrum 1024": _spectrum(1024),
     "embedding gradient": Kernel(

@@ -235,6 +235,8 @@ class LoopsSchedule(_Native):
             one, with the stages' own loops innermost.
         blocks: The number of blocks per task.
         joined: How many of the grid's last loops are one loop, along which blocks run.
+        turned: 1 if the blocks at one place of that loop come one after another, for all iterations of the loops around
+            it; 0 if all blocks along it do.
     """
 
     archetype = "loops"
@@ -242,6 +244,7 @@ class LoopsSchedule(_Native):
     block: int = 1
     blocks: int = 1
     joined: int = 1
+    turned: int = 0
 
     def split(self, grid: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         """Returns the extents of a grid's loops around blocks, and of those along which blocks run."""
@@ -253,9 +256,9 @@ class LoopsSchedule(_Native):
         return math.prod(around) * -(-math.prod(along) // self.block)
 
     @staticmethod
-    def of(grid: Sequence[int], block: int, blocks: int, joined: int = 1) -> LoopsSchedule:
+    def of(grid: Sequence[int], block: int, blocks: int, joined: int = 1, turned: int = 0) -> LoopsSchedule:
         """Returns the schedule that divides a grid into blocks and tasks."""
-        schedule = LoopsSchedule(groups=(1, 1, 1), block=block, blocks=blocks, joined=joined)
+        schedule = LoopsSchedule(groups=(1, 1, 1), block=block, blocks=blocks, joined=joined, turned=turned)
         return replace(schedule, groups=(max(-(-schedule.blocks_over(grid) // blocks), 1), 1, 1))
 
     def check_covers(self, grid: Sequence[int]) -> None:

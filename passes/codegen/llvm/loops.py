@@ -340,13 +340,13 @@ class _Blocks:
         last = math.prod(self.along)
         count = -(-last // block)
         self.start, self.stop = code.number(0), code.number(last)
+        total = math.prod(outer)
         row = number
         if count > 1:
-            row = number // count
-            self.start = (number % count) * block
+            row = number % total if schedule.turned else number // count
+            self.start = (number // total if schedule.turned else number % count) * block
             end = self.start + block
             self.stop = end.at_most(last) if last % block else end
-        total = math.prod(outer)
         expressions = affine.delinearized(AffineDimExpr(0), outer)
         self.around = tuple(affine.linear(expression, [total]).expression() for expression in expressions)
         self.row, self.rows = row, total

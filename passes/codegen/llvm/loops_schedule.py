@@ -9,7 +9,15 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of, shape_of
+from tensorgrad.dialects.buf import (
+    KernelOp,
+    element_bytes,
+    element_of,
+    is_shape_only,
+    loop_extents,
+    maps_of,
+    shape_of,
+)
 from tensorgrad.dialects.schedule import LoopsSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
@@ -29,6 +37,9 @@ LEAST_BLOCK, MOST_BLOCK = 4, 1 << 14
 COUNTED_OPS = 64
 """The ops that count as one iteration in the work of a task; a bisection of sorted indices has some hundred ops."""
 
+LINE_BYTES = 64
+"""The bytes of a line of the caches."""
+
 LEAST_ROW = 8
 """The shortest row to vectorize: shorter ones fill no vector, whereas adjacent points do, even if not contiguous."""
 
@@ -44,7 +55,11 @@ class LoopsArchetype(Archetype[LoopsSchedule]):
         if _is_along_rows(kernel):
             return _of_work(kernel, 1)
         joined = _joined(kernel)
-        return _of_work(kernel, min(math.prod(kernel.extents[-joined:]), _near_points(kernel)), joined)
+        last = math.prod(kernel.extents[-joined:])
+        lines = _lines(kernel, joined)
+        if 1 < lines < last:
+            return _of_work(kernel, lines, joined, turned=1)
+        return _of_work(kernel, min(last, _near_points(kernel)), joined)
 
     def neighbours(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target) -> Iterator[LoopsSchedule]:
         joined = _joined(kernel)
@@ -69,11 +84,37 @@ def _joined(kernel: KernelOp) -> int:
     return min((len(merged_loops(stage, 0, grid)[-1]) for stage in kernel.stages if grid), default=1)
 
 
-def _of_work(kernel: KernelOp, block: int, joined: int = 1) -> LoopsSchedule:
+def _of_work(kernel: KernelOp, block: int, joined: int = 1, turned: int = 0) -> LoopsSchedule:
     """Returns the schedule whose tasks are long enough to amortize the overhead of a task."""
     iterations = (math.prod(loop_extents(stage)[len(kernel.extents) :]) * _length(stage) for stage in kernel.stages)
     work = block * max(sum(iterations), 1)
-    return LoopsSchedule.of(kernel.extents, block, max(TASK_WORK // work, 1), joined)
+    return LoopsSchedule.of(kernel.extents, block, max(TASK_WORK // work, 1), joined, turned)
+
+
+def _lines(kernel: KernelOp, joined: int) -> int:
+    """Returns the points of a block whose lines of what is transposed stay in the L1 until they are read to their end.
+
+    Transposed is an operand that the loop around blocks reads along its lines, and that a block reads across them.
+    Blocks that follow each other along the loop around then read the same lines; longer ones need more lines, which
+    for extents that are powers of two share few sets of the cache. It is 0 if nothing is transposed, or lines are
+    read only a few times.
+    """
+    last, around = len(kernel.extents) - 1, len(kernel.extents) - joined - 1
+    is_short = around < 0 or kernel.extents[around] < LEAST_ROW
+    if is_short or any(has_own_loops(stage, kernel) for stage in kernel.stages):
+        return 0
+    across = [
+        [
+            element_bytes(element_of(buffer))
+            for buffer, m in zip(stage.inputs, maps_of(stage), strict=False)
+            if _moves_by_one(buffer, m, around)
+            and abs(_stride(buffer, m, last)) * element_bytes(element_of(buffer)) >= LINE_BYTES
+        ]
+        for stage in kernel.stages
+    ]
+    if not all(across):  # the other stages would have shorter loops for nothing
+        return 0
+    return max(min(LINE_BYTES // max(widths) // len(widths) for widths in across), LEAST_BLOCK)
 
 
 def _length(stage: GenericOp) -> int:
@@ -125,7 +166,12 @@ def _row(stage: GenericOp, rank: int) -> int:
 
 def _moves_by_one(buffer: SSAValue, m: AffineMap, loop: int) -> bool:
     """Returns whether a loop's first step moves to the next element of a buffer."""
+    return _stride(buffer, m, loop) == 1
+
+
+def _stride(buffer: SSAValue, m: AffineMap, loop: int) -> int:
+    """Returns by how many elements of a buffer a loop's first step moves."""
     strides = affine.strides(shape_of(buffer))
     zeros = [0] * m.num_dims
     before, after = m.eval(zeros, ()), m.eval([int(i == loop) for i in range(m.num_dims)], ())
-    return sum(stride * (y - x) for stride, x, y in zip(strides, before, after, strict=True)) == 1
+    return sum(stride * (y - x) for stride, x, y in zip(strides, before, after, strict=True))
