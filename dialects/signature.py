@@ -173,7 +173,7 @@ def _verified(
     """Returns the types of arguments, or of results, by name and role."""
     if attributes is not None and len(attributes.data) != len(kinds):
         raise VerifyException(f"{what}s: {len(kinds)} must have as many dictionaries, got {len(attributes.data)}")
-    found: dict[tuple[str, Role], Attribute] = {}
+    types: dict[tuple[str, Role], Attribute] = {}
     for number, (kind, entry) in enumerate(zip(kinds, _dictionaries(attributes, len(kinds)), strict=True)):
         here = f"{what} {number}"
         if isinstance(kind, TensorType | MemRefType) and not cast("TensorType[Attribute]", kind).has_static_shape():
@@ -185,7 +185,7 @@ def _verified(
             slot = read_slot(entry, f"{default.name}{number}", default.role)
         except VerifyException as error:
             raise VerifyException(f"{here}: {error}") from error
-        if (slot.name, slot.role) in found and slot.role is not Role.GRADIENT:
+        if (slot.name, slot.role) in types and slot.role is not Role.GRADIENT:
             raise VerifyException(f"{here}: {slot.role!s} {slot.name!r} is there already")
-        found[slot.name, slot.role] = kind
-    return found
+        types[slot.name, slot.role] = kind
+    return types
