@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,6 +54,28 @@ def test_a_compiled_loop_and_its_derivative() -> None:
         return tg.sum(state)
 
     np.testing.assert_allclose(gradient, tg.grad(unrolled)(p), rtol=1e-4, atol=1e-6)
+
+
+LOOPS: dict[str, Callable[[Any], Any]] = {
+    "scan": lambda x: tg.scan(lambda carry, row: (tg.tanh(carry + row), carry * row), x[0], x)[1],
+    "reverse": lambda x: tg.scan(lambda carry, row: (carry * row, carry), x[0], x, reverse=True)[1],
+    "solve": lambda x: tg.linalg.solve(x @ x.mT + tg.eye(3), x),
+    "singular values": tg.linalg.svdvals,
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_that_we_write_are_read(name: str) -> None:
+    """The bound is a constant inside of the condition."""
+    x = RNG.normal(size=(3, 4)).astype(np.float32)
+    written = tg.jit(LOOPS[name], device="numpy")
+    expected = written(x)
+    text = str(written.module("stablehlo"))
+    assert "stablehlo.while" in text
+    read = tg.from_stablehlo(text)
+    np.testing.assert_allclose(read(x), expected, rtol=1e-5, atol=1e-6)
+    gradients = [tg.grad(lambda x, f=function: tg.sum(f(x) ** 2))(x) for function in (LOOPS[name], read)]
+    np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-4, atol=1e-5)
 
 
 def test_it_is_vectorized() -> None:

@@ -66,8 +66,9 @@ def loop_of(op: WhileOp) -> Loop:
     Raises:
         Unsupported: The number of its iterations is not known.
     """
-    compare = next((body_op for body_op in op.cond.block.ops), None)
-    if not isinstance(compare, CompareOp) or len(list(op.cond.block.ops)) != 2:
+    *others, last = op.cond.block.ops
+    compare = last.operands[0].owner
+    if not isinstance(compare, CompareOp) or any(not isinstance(other, ConstantOp | CompareOp) for other in others):
         raise Unsupported(UNCOUNTED)
     (lhs, rhs), direction = compare.operands, compare.direction
     if not isinstance(lhs, BlockArgument) and direction in SWAPPED:
