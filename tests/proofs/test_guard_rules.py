@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IndexType, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr
 
+from tensorgrad.dialects import ranges
 from tensorgrad.dialects.ranges import range_of_expression
 from tensorgrad.passes.analyses import guards
 from tensorgrad.passes.analyses.guards import Range, Ranges
@@ -48,8 +49,9 @@ def operand(path: Path, kind: Attribute, bits: int) -> tuple[SSAValue, Range, Te
 @pytest.fixture(autouse=True)
 def merged_extremes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets `min` and `max` of the analysis return one term each, not a path for each outcome."""
-    monkeypatch.setattr(guards, "min", least, raising=False)
-    monkeypatch.setattr(guards, "max", most, raising=False)
+    for module in (guards, ranges):
+        monkeypatch.setattr(module, "min", least, raising=False)
+        monkeypatch.setattr(module, "max", most, raising=False)
     monkeypatch.setattr(guards, "int", whole, raising=False)
 
 
