@@ -20,9 +20,8 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.parsing import UpstreamParser
-from tensorgrad.dialects.signature import verify_signatures
 from tensorgrad.errors import ProgramError
-from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.analyses.structure import verify_structure
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.texts import read_text
 from tensorgrad.tools.verifying import verifying
@@ -199,8 +198,7 @@ def parsed_file(path: str) -> ModuleOp:
         module = parse_module(text, name)
         with verifying():
             module.verify()
-            verify_dominance(module)
-            verify_signatures(module)
+            verify_structure(module)
     except (ParseError, VerifyException, DiagnosticException, *MALFORMED) as error:
         message = str(error)
         raise ProgramError(message if message.startswith(f"{name}:") else f"{name}: {message}") from error

@@ -27,8 +27,7 @@ from xdsl.utils.exceptions import (
 )
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from tensorgrad.dialects.signature import verify_signatures
-from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.analyses.structure import verify_structure
 from tensorgrad.passes.pipelines import PIPELINES, Phase, start_of
 from tensorgrad.passes.running import PACKAGE, apply_pass, with_reproducer
 from tensorgrad.runtime.errors import CompilerError, NumericsError, ProgramError, TensorgradError
@@ -174,8 +173,7 @@ class TgOpt(xDSLOptMain):
             try:
                 with verifying():
                     if not self.args.disable_verify:
-                        verify_dominance(module)
-                        verify_signatures(module)
+                        verify_structure(module)
                     if upstream is not None:
                         upstream(before, module, after)
                 if numerics is not None:

@@ -12,9 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
-from tensorgrad.dialects.signature import verify_signatures
 from tensorgrad.errors import ProgramError
-from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.analyses.structure import verify_structure
 from tensorgrad.runtime.errors import MALFORMED
 
 UNFIT = (ParseError, VerifyException, DiagnosticException, AssertionError, *MALFORMED)
@@ -75,8 +74,7 @@ class Language:
             module = self.parse(text, name)
             if self.verifies:
                 module.verify()
-                verify_dominance(module)
-                verify_signatures(module)
+                verify_structure(module)
         except UNFIT as error:
             raise ProgramError(f"{name}: {error}") from error
         return Candidate(module, text)

@@ -15,12 +15,12 @@ from tensorgrad.checks.certify import certify_plan
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
-from tensorgrad.dialects.signature import arguments_of, results_of, verify_signatures
+from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.analyses.structure import verify_structure
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
@@ -79,8 +79,7 @@ def check_module(module: ModuleOp) -> None:
 
 def check_places(module: ModuleOp) -> None:
     """Verifies what xDSL's verifier doesn't: that definitions dominate uses, and that each op has a location."""
-    verify_dominance(module)
-    verify_signatures(module)
+    verify_structure(module)
     for op in module.walk():
         assert not isinstance(op.location, UnknownLoc), f"{op.name} has no location"
 

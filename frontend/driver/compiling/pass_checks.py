@@ -10,11 +10,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
-from tensorgrad.dialects.signature import verify_signatures
 from tensorgrad.driver.compiling.recipe import Recipe
 from tensorgrad.driver.compiling.running import Phases
 from tensorgrad.errors import CompilerError, NumericsError
-from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.analyses.structure import verify_structure
 from tensorgrad.passes.pipelines import Phase, start_of
 from tensorgrad.passes.running import with_reproducer
 
@@ -55,8 +54,7 @@ class PassChecks:
         if self.is_edited:
             try:
                 module.verify()
-                verify_dominance(module)
-                verify_signatures(module)
+                verify_structure(module)
             except (DiagnosticException, VerifyException) as error:
                 raise CompilerError(f"{applied.name} left invalid IR: {error}") from error
         if self.verifier is not None:
