@@ -268,7 +268,9 @@ class _Roundings(TorchDispatchMode):
 def _own(
     closed: Closed, others: list[torch.Tensor], expected: dict[str, np.ndarray], device: Any
 ) -> dict[str, np.ndarray]:
-    """Returns what the imported module computes."""
+    """Returns what the imported module computes: op by op in NumPy, elsewhere compiled, with its derivative."""
+    if device != "numpy":
+        return _Step(closed, others, expected, device).run()
     model = tg.from_torch(closed, *others).initialized(device=device)
     weights = factors({name: value for name, value in expected.items() if not name.startswith(GRADIENT)})
     results = differentiated(model, others, {}, weights, device)
@@ -278,6 +280,53 @@ def _own(
         own[f"{GRADIENT}{name}"] = np.zeros(parameter.shape) if gradient is None else gradient.numpy()
     assert own.keys() == expected.keys()
     return own
+
+
+class _Step:
+    """A program and the derivative of a sum of its results, compiled as one function of all arrays.
+
+    Eager blocks wouldn't do: on the CPU, NumPy interprets those that don't recur.
+
+    Attributes:
+        arrays: The parameters and inputs.
+        names: Those of the results.
+        compiled: The function.
+    """
+
+    def __init__(
+        self, closed: Closed, others: list[torch.Tensor], expected: dict[str, np.ndarray], device: tg.DeviceName
+    ):
+        model = tg.from_torch(closed, *others).initialized(device="numpy")
+        leaves, rebuild = trees.flatten(model)
+        parameters = {id(parameter): name for name, parameter in model.named_parameters().items()}
+        places = [place for place, leaf in enumerate(leaves) if id(leaf) in parameters]
+        order = [name for name in expected if not name.startswith(GRADIENT)]
+        weights = factors({name: expected[name] for name in order})
+
+        def loss(values: list[Any], inputs: list[Any]) -> Any:
+            changed = dict(zip(places, values, strict=True))
+            outputs = rebuild([changed.get(place, leaf) for place, leaf in enumerate(leaves)])(*inputs)
+            results = named(outputs, tg.Tensor)
+            total = sum((tg.sum(results[name] * factor) for name, factor in weights.items()), start=tg.zeros(()))
+            return total, [results[name] for name in order]
+
+        def step(arrays: list[Any]) -> Any:
+            values, inputs = arrays[: len(places)], arrays[len(places) :]
+            (_, results), gradients = tg.value_and_grad(loss, has_aux=True)(values, inputs)
+            return results, gradients
+
+        self.arrays = [np.asarray(leaves[place]) for place in places]
+        self.arrays += [on_device(x, "numpy").numpy() for x in others]
+        self.names = [*order, *(f"{GRADIENT}{parameters[id(leaves[place])]}" for place in places)]
+        self.compiled = tg.jit(step, device=device)
+
+    def run(self) -> dict[str, np.ndarray]:
+        """Returns the results and gradients."""
+        return self.by_name(self.compiled(self.arrays))
+
+    def by_name(self, results: Any) -> dict[str, np.ndarray]:
+        """Returns results by name."""
+        return dict(zip(self.names, map(np.asarray, pytree.tree_leaves(results)), strict=True))
 
 
 class Positional(tg.nn.Module):
@@ -314,34 +363,14 @@ def _as_text(
     closed: Closed, others: list[torch.Tensor], expected: dict[str, np.ndarray], by: str
 ) -> dict[str, np.ndarray]:
     """Returns what the module and its derivative compute as StableHLO, by XLA or by what we read from the text."""
-    model = tg.from_torch(closed, *others).initialized(device="numpy")
-    leaves, rebuild = trees.flatten(model)
-    names = {id(parameter): name for name, parameter in model.named_parameters().items()}
-    places = [place for place, leaf in enumerate(leaves) if id(leaf) in names]
-    order = [name for name in expected if not name.startswith(GRADIENT)]
-    weights = factors({name: expected[name] for name in order})
-
-    def loss(parameters: list[Any], inputs: list[Any]) -> Any:
-        values = dict(zip(places, parameters, strict=True))
-        results = named(rebuild([values.get(place, leaf) for place, leaf in enumerate(leaves)])(*inputs), tg.Tensor)
-        total = sum((tg.sum(results[name] * factor) for name, factor in weights.items()), start=tg.zeros(()))
-        return total, [results[name] for name in order]
-
-    def differentiated(arrays: list[Any]) -> Any:
-        parameters, inputs = arrays[: len(places)], arrays[len(places) :]
-        (_, results), gradients = tg.value_and_grad(loss, has_aux=True)(parameters, inputs)
-        return results, gradients
-
-    compiled = tg.jit(differentiated, device="numpy")
-    arrays = [*(np.asarray(leaves[place]) for place in places), *(on_device(x, "numpy").numpy() for x in others)]
-    compiled(arrays)
-    module = parse_module(compiled.module("tg"), "program")
+    step = _Step(closed, others, expected, "numpy")
+    step.run()
+    module = parse_module(step.compiled.module("tg"), "program")
     read = [int(slot.name.removeprefix("arrays.")) for slot in arguments_of(find_function(module, None))]
     TgToStablehloPass().apply(Context(), module)
-    given = [arrays[number] for number in read]
-    results = by_xla(str(module))(given) if by == "xla" else pytree.tree_leaves(tg.from_stablehlo(str(module))(*given))
-    keys = [*order, *(f"{GRADIENT}{names[id(leaves[place])]}" for place in places)]
-    return dict(zip(keys, map(np.asarray, results), strict=True))
+    arrays = [step.arrays[number] for number in read]
+    text = str(module)
+    return step.by_name(by_xla(text)(arrays) if by == "xla" else tg.from_stablehlo(text)(*arrays))
 
 
 def difference(own: np.ndarray, expected: np.ndarray) -> float:
