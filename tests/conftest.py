@@ -158,6 +158,15 @@ def kept_programs(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENSORGRAD_CACHE_PROGRAMS")
 
 
+@pytest.fixture
+def compiled_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the CPU compile all blocks of eager tensors, of which NumPy interprets those that occur once."""
+    from tensorgrad.driver.handles import eager_devices
+
+    monkeypatch.setattr(eager_devices, "INTERPRETED", 0)
+    monkeypatch.setattr(eager_devices, "_eager_devices", {})
+
+
 @pytest.fixture(params=["native", "methods"])
 def encoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Parametrizes how steps are encoded: by the native library's functions, or by wgpu-py's methods."""

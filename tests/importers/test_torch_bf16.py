@@ -60,6 +60,7 @@ class Autocast(nn.Module):
         return y, y.float() * 2 + self.layer(x)
 
 
+@pytest.mark.usefixtures("compiled_blocks")
 @pytest.mark.in_turns(2)
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 def test_results_and_gradients_are_pytorchs(device: tg.DeviceName) -> None:

@@ -196,6 +196,7 @@ def test_dropout_in_containers() -> None:
             adapted(x)
 
 
+@pytest.mark.usefixtures("compiled_blocks")
 def test_on_a_device_by_backward() -> None:
     adapted = model()
     tg.nn.lora(adapted, rank=2)

@@ -277,6 +277,7 @@ def test_folders_of_models_hold_weights(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.asarray(loaded(ids)), np.asarray(model(ids)), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("compiled_blocks")
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])
 def test_layers_on_a_device(device: tg.DeviceName) -> None:
     model = Layers(24, 16).initialized(0, device=device)

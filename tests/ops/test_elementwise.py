@@ -215,6 +215,7 @@ def test_a_choice_of_two_numbers_has_the_dtype_that_they_have_by_themselves(numb
     assert double.numpy().tolist() == [5e-324, -5e-324]
 
 
+@pytest.mark.usefixtures("compiled_blocks")
 @pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
 def test_the_largest_of_booleans_is_one(place):
     flags = tg.tensor([[True, False], [False, False]], device=place)

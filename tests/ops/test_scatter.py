@@ -42,6 +42,7 @@ def test_reductions_and_their_gradients(reduce: str, include_self: bool) -> None
             np.testing.assert_allclose(gradient, part.grad, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.usefixtures("compiled_blocks")
 @pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
 def test_updates_behind_the_last_index_are_left_out(place: tg.DeviceName) -> None:
@@ -121,6 +122,7 @@ def test_the_number_of_segments() -> None:
         tg.segment_sum(x > 1, numbers)
 
 
+@pytest.mark.usefixtures("compiled_blocks")
 @pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
 def test_segments_of_rows_as_pytorch(place: tg.DeviceName) -> None:
