@@ -21,7 +21,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 from torch import nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch_comparison import differentiated, factors, named, on_device, others_warnings
+from torch_comparison import differentiated, factors, named, on_device, others_warnings, weighted
 from xdsl.context import Context
 
 import tensorgrad as tg
@@ -259,6 +259,10 @@ class _Roundings(TorchDispatchMode):
             return pytree.tree_map(self._rounded, results)
 
     def _rounded(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_complex() and value.numel():
+            parts = torch.view_as_real(value)  # of Fourier transforms, whose errors are relative to the largest element
+            noise = torch.randn(parts.shape, generator=self.generator, dtype=torch.float64)
+            return torch.view_as_complex((parts + self.epsilon * parts.abs().max() * noise).to(parts.dtype))
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
         noise = torch.randn(value.shape, generator=self.generator, dtype=torch.float64)
@@ -307,8 +311,7 @@ class _Step:
             changed = dict(zip(places, values, strict=True))
             outputs = rebuild([changed.get(place, leaf) for place, leaf in enumerate(leaves)])(*inputs)
             results = named(outputs, tg.Tensor)
-            total = sum((tg.sum(results[name] * factor) for name, factor in weights.items()), start=tg.zeros(()))
-            return total, [results[name] for name in order]
+            return weighted(results, weights, "numpy"), [results[name] for name in order]
 
         def step(arrays: list[Any]) -> Any:
             values, inputs = arrays[: len(places)], arrays[len(places) :]
@@ -322,7 +325,8 @@ class _Step:
 
     def run(self) -> dict[str, np.ndarray]:
         """Returns the results and gradients."""
-        return self.by_name(self.compiled(self.arrays))
+        # As tensors: arrays of f64 count as f32.
+        return self.by_name(self.compiled([tg.tensor(x, x.dtype, device="numpy") for x in self.arrays]))
 
     def by_name(self, results: Any) -> dict[str, np.ndarray]:
         """Returns results by name."""

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import drawing
 import numpy as np
@@ -19,6 +20,7 @@ import tensorgrad as tg
 from tensorgrad.dialects.tg.elementwise.functions import CosOp
 from tensorgrad.importers.torch.rules import RULES
 from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE
+from tensorgrad.runtime.cpu import CpuExecutable
 
 RUN = Path(__file__).with_name("run.py")
 
@@ -73,6 +75,19 @@ def test_a_wrong_derivative_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict.kind == "wrong" and verdict.reason.startswith("gradient of values.0")
 
 
+def test_native_code_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    original = CpuExecutable.__init__
+
+    def noted(self: CpuExecutable, program: Any, *args: Any, **kwargs: Any) -> None:
+        sizes.append(len(program.kernels))
+        original(self, program, *args, **kwargs)
+
+    monkeypatch.setattr(CpuExecutable, "__init__", noted)
+    assert judged(written("torch.sin(x0) * x1"), 0, "cpu") == Verdict("right")
+    assert len(sizes) == 1 and sizes[0] > 0
+
+
 @pytest.mark.nightly
 def test_a_wrong_rule_for_jax_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     programs, judging = map(import_module, ("jax_programs", "jax_judging"))
@@ -89,6 +104,7 @@ def test_a_wrong_rule_for_jax_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
         ("torch.log(-torch.exp(x0)) + x1", "not finite"),
         ("torch.sin(x0 * 1e9) + x1", "it amplifies rounding"),
         ("(x0 - x0 * (1 + x1) / (1 + x1) > 0) + x1", "it amplifies rounding"),
+        ("torch.sign(torch.fft.fft(x0).imag.sum(-1, keepdim=True)) + x1", "it amplifies rounding"),
     ],
 )
 def test_what_can_t_be_compared_is_discarded(expression: str, reason: str) -> None:

@@ -83,13 +83,19 @@ def differentiated(
     """Returns an imported module's results, after the derivative of their sum with `factors`."""
     own_args, own_kwargs = pytree.tree_map(lambda leaf: on_device(leaf, device), (tuple(args), kwargs))
     results = named(model(*own_args, **own_kwargs), tg.Tensor)
-    loss: Any = 0.0
-    for name, factor in weights.items():
-        wide = tg.cast(results[name], tg.f32) if results[name].dtype == tg.bf16 else results[name]
-        loss = loss + tg.sum(wide * tg.tensor(factor, wide.dtype, device=device))
-    if isinstance(loss, tg.Tensor) and loss.requires_grad:
+    loss = weighted(results, weights, device)
+    if loss.requires_grad:
         loss.backward()
     return results
+
+
+def weighted(results: dict[str, tg.Tensor], weights: dict[str, np.ndarray], device: Any) -> tg.Tensor:
+    """Returns the sum of results times their `factors`."""
+    total: Any = tg.tensor(0.0, device=device)
+    for name, factor in weights.items():
+        wide = tg.cast(results[name], tg.f32) if results[name].dtype == tg.bf16 else results[name]
+        total = total + tg.sum(wide * tg.tensor(factor, wide.dtype, device=device))
+    return total
 
 
 def on_device(leaf: Any, device: tg.DeviceName) -> Any:
