@@ -7,10 +7,12 @@ from tensorgrad.ops.fourier import (
     fftfreq,
     fftn,
     fftshift,
+    hfft,
     ifft,
     ifft2,
     ifftn,
     ifftshift,
+    ihfft,
     irfft,
     irfft2,
     irfftn,
@@ -19,6 +21,7 @@ from tensorgrad.ops.fourier import (
     rfftfreq,
     rfftn,
 )
+from tensorgrad.ops.short_time import istft, stft
 from tensorgrad.surface.calls import publish
 
 __all__ = [
@@ -28,17 +31,21 @@ __all__ = [
     "fftfreq",
     "fftn",
     "fftshift",
+    "hfft",
     "ifft",
     "ifft2",
     "ifftn",
     "ifftshift",
+    "ihfft",
     "irfft",
     "irfft2",
     "irfftn",
+    "istft",
     "rfft",
     "rfft2",
     "rfftfreq",
     "rfftn",
+    "stft",
 ]
 
 publish(globals())

@@ -14,7 +14,7 @@ from those of products.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, overload
 
@@ -33,6 +33,9 @@ from tensorgrad.tracing.tensor import Array, Tensor
 
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
 """Which of the two transforms is divided by the number of elements: the inverse, both by its root, or the forward."""
+
+EXCHANGED: Mapping[Norm, Norm] = {"backward": "forward", "forward": "backward"}
+"""The norm of the transform in the other direction that divides by the same."""
 
 DENSE = 128
 """Transforms of at most that many numbers are a product with one matrix."""
@@ -355,6 +358,49 @@ def irfft(x: ComplexLike, n: int | None = None, axis: int = -1, norm: Norm = "ba
         array([1., 2., 4.], dtype=float32)
     """
     return _backward_to_real("irfft", x, n, axis, norm)
+
+
+def hfft(x: ComplexLike, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """Returns the real transform of numbers whose other half are their conjugates, as `numpy.fft.hfft`.
+
+    Args:
+        x: Complex numbers: the first `n // 2 + 1` along the axis count.
+        n: The number of results, see `irfft`.
+        axis: The axis.
+        norm: What is divided by n, see `fft`.
+
+    Raises:
+        ShapeError: `n` is not positive, or the axis is out of range.
+        DTypeError: `x` has no numbers.
+        OptionError: There is no such norm.
+
+    Example:
+        >>> tg.fft.hfft([1.0, 0.0, 0.0])
+        Array([1., 1., 1., 1.], dtype=f32)
+    """
+    real, imag = parts_of(x)
+    return _backward_to_real("hfft", real if imag is None else Complex(real, -imag), n, axis, EXCHANGED.get(norm, norm))
+
+
+def ihfft(x: TensorLike, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Complex:
+    """Returns the inverse of `hfft`, as `numpy.fft.ihfft`.
+
+    Args:
+        x: Real numbers.
+        n: The number of elements to transform, see `fft`.
+        axis: The axis.
+        norm: What is divided by n, see `ifft`.
+
+    Raises:
+        ShapeError: `n` is not positive, or the axis is out of range.
+        DTypeError: `x` is complex, or has no numbers.
+        OptionError: There is no such norm.
+
+    Example:
+        >>> tg.fft.ihfft([1.0, 1.0, 1.0, 1.0]).real
+        Array([1., 0., 0.], dtype=f32)
+    """
+    return _forward_of_real("ihfft", x, n, axis, EXCHANGED.get(norm, norm)).conj()
 
 
 def fftn(x: ComplexLike, s: Axes | None = None, axes: Axes | None = None, norm: Norm = "backward") -> Complex:

@@ -338,17 +338,21 @@ fft.fft2             np.fft.fft2          torch.fft.fft2               jnp
 fft.fftfreq          np.fft.fftfreq       torch.fft.fftfreq            jnp
 fft.fftn             np.fft.fftn          torch.fft.fftn               jnp
 fft.fftshift         np.fft.fftshift      torch.fft.fftshift           jnp
+fft.hfft             np.fft.hfft         torch.fft.hfft               jnp
 fft.ifft             np.fft.ifft          torch.fft.ifft               jnp
 fft.ifft2            np.fft.ifft2         torch.fft.ifft2              jnp
 fft.ifftn            np.fft.ifftn         torch.fft.ifftn              jnp
 fft.ifftshift        np.fft.ifftshift     torch.fft.ifftshift          jnp
+fft.ihfft            np.fft.ihfft        torch.fft.ihfft              jnp
 fft.irfft            np.fft.irfft         torch.fft.irfft              jnp
 fft.irfft2           np.fft.irfft2        torch.fft.irfft2             jnp
 fft.irfftn           np.fft.irfftn        torch.fft.irfftn             jnp
+fft.istft            -                   torch.istft                  jax.scipy.signal.istft
 fft.rfft             np.fft.rfft          torch.fft.rfft               jnp
 fft.rfft2            np.fft.rfft2         torch.fft.rfft2              jnp
 fft.rfftfreq         np.fft.rfftfreq      torch.fft.rfftfreq           jnp
 fft.rfftn            np.fft.rfftn         torch.fft.rfftn              jnp
+fft.stft             -                   torch.stft                   jax.scipy.signal.stft
 
 linalg.cholesky      np.linalg.cholesky   torch.linalg.cholesky        jnp
 linalg.cross         np.linalg.cross      torch.linalg.cross           jnp

@@ -82,6 +82,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "cuda": _PLACE,
         "device": _PLACE,
         "functional": "functions are in tensorgrad itself, such as tg.relu",
+        "hamming_window": "np.hamming(n + 1)[:-1] is that",
+        "hann_window": "np.hanning(n + 1)[:-1] is that",
         "logdet": "tg.linalg.slogdet has logarithms of determinants, and their signs",
         "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",
         "numpy": "functions that numpy has are in tensorgrad itself, such as tg.sum",
@@ -95,9 +97,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "view": "tg.reshape does that",
     },
     "tensorgrad.fft": {
-        "hfft": "irfft(x.conj(), n, norm=...) is that, with the norms exchanged",
-        "ihfft": "rfft(x, n, norm=...).conj() is that, with the norms exchanged",
-        "stft": "tg.fft.rfft(x.unfold(-1, size, step) * window) is that, without padding",
+        "hfft2": "irfft2(x.conj(), s, norm=...) is that, with the norms exchanged",
+        "hfftn": "irfftn(x.conj(), s, axes, norm=...) is that, with the norms exchanged",
+        "ihfft2": "rfft2(x, s, norm=...).conj() is that, with the norms exchanged",
+        "ihfftn": "rfftn(x, s, axes, norm=...).conj() is that, with the norms exchanged",
     },
     "tensorgrad.linalg": {
         "cond": "matrix_norm(x) times matrix_norm(inv(x)) is a condition number, with ord= of the norm",
