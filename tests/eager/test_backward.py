@@ -311,6 +311,9 @@ def test_ties_and_kinks_as_documented(place: tg.DeviceName) -> None:
     z = leaf([3.0, 1.0, 3.0], place)
     tg.max(z).backward()
     assert z.grad.tolist() == [0.5, 0.0, 0.5]
+    constant = leaf([0.0, 3.0], place)
+    (constant**0).sum().backward()
+    assert constant.grad.tolist() == [0.0, 0.0]
     assert not (z > 2).requires_grad
     assert not tg.argmax(z).requires_grad
 

@@ -156,7 +156,8 @@ def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
         return None
     count = exponent if exponent >= 0 else -exponent
     if count == 0:
-        return emit_full_like(base, 1)
+        ones = emit_full_like(base, 1)
+        return where(True, ones, base) if floats else ones  # which depends on the base, so it has a derivative: 0
     result: Tensor | None = None
     square = base
     while count:
