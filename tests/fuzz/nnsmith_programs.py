@@ -61,6 +61,8 @@ def program(seed: int) -> Subject:
     types = [graph.vars[name] for name in graph.input_var()]
     floats = [type.dtype.torch() for type in graph.vars.values() if type.dtype.torch().is_floating_point]
     precision = max(floats, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float64)
-    return Subject(
-        Graph(graph).eval(), [(tuple(type.shape), type.dtype.torch()) for type in types], precision, str(graph)
-    )
+    shapes = "".join(
+        f"{name}: {type.shape} {type.dtype}\n" for name, type in graph.vars.items()
+    )  # no seed gives them again
+    inputs = [(tuple(type.shape), type.dtype.torch()) for type in types]
+    return Subject(Graph(graph).eval(), inputs, precision, f"{graph}{shapes}")
