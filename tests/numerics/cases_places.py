@@ -272,6 +272,21 @@ def sorted_scatters() -> Iterator[Case]:
         lambda u, i: scatter_rows(u * 2, i, 200).T,
         rtol=1e-5,
     )
+    few, places = normal(3, 2), integers(-1, 20_001, 3, 2)
+    yield Case(
+        index.ScatterAddAlongAxisOp,
+        "few among many",
+        lambda u, i: emit(index.ScatterAddAlongAxisOp, [u, i], axis=integer(1), extent=integer(20_000)),
+        (few, places),
+        lambda u, i: scatter_rows(u, i, 20_000),
+    )
+    yield Case(
+        index.ScatterAddOp,
+        "one among many",
+        lambda u, i: emit(index.ScatterAddOp, [u, i], axis=integer(1), extent=integer(20_000)),
+        (normal(3, 1), integers(0, 20_000, 1)),
+        lambda u, i: scatter_rows(u, np.broadcast_to(i, (3, 1)), 20_000),
+    )
     yield Case(
         index.ScatterAddOp,
         "sorted inside",

@@ -45,6 +45,14 @@ SEARCHED = 1 << 14
 """The most comparisons of indices with positions for which a scatter does not sort."""
 
 
+SEARCHED_IN_A_ROW = 64
+"""The most indices of a row that each of its positions is compared with, however many these are.
+
+On a CPU sums of sorted updates take as long from some 250 on: their loops are too short to be vectors. Where rows are
+not sorted by themselves, as for an embedding, the ends of a loop are the same along a row, and only one index isn't.
+"""
+
+
 def _gather(
     op: TensorOp,
     operands: Sequence[Lowered],
@@ -347,7 +355,7 @@ def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: E
     """Lowers a scatter to a search of all indices if they are few, else to a stable sort and a sum over segments."""
     axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
     count = math.prod(shape_of(indices))
-    if count * extent <= SEARCHED:
+    if count <= 1 or count * extent <= SEARCHED:
         return emit(_searched_scatter(op, operands))
     updates, keys, known = cast(View, operands[0]), cast(View, operands[1]), constant_value(indices)
     keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
@@ -362,7 +370,7 @@ def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequen
     """Lowers a scatter as `_scatter_add` does, with an order for each row."""
     axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
     extent, count = op.shape[axis], shape[axis]
-    if count * extent <= SEARCHED:
+    if count <= SEARCHED_IN_A_ROW or count * extent <= SEARCHED:
         return emit(_searched_scatter_along_axis(op, operands))
     rows = [loop for loop in range(len(shape)) if loop != axis]
     moved = [*(shape[loop] for loop in rows), count]

@@ -123,6 +123,16 @@ func.func @scatter_add(%x: tensor<6x8xf32>, %i: tensor<6xi32>) -> tensor<65x8xf3
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
+// A row with few indices is searched, however long it is: the gradient of a cross-entropy has one.
+func.func @scatter_add_one_of_many(%x: tensor<4x1xf32>, %i: tensor<4x1xi32>) -> tensor<4x50000xf32> {
+  %0 = tg.scatter_add_along_axis %x, %i axis = 1 extent = 50000 : tensor<4x1xf32>, tensor<4x1xi32>
+  func.return %0 : tensor<4x50000xf32>
+}
+// CHECK-LABEL: func.func @scatter_add_one_of_many(
+// CHECK-NEXT:   buf.kernel grid = [4, 50000] ins(%i, %x : memref<4x1xi32>, memref<4x1xf32>)
+// CHECK-NOT:    buf.kernel
+// CHECK:        func.return
+
 func.func @scatter_add_along_axis(%x: tensor<4x2xf32>, %i: tensor<4x2xi32>) -> tensor<4x10xf32> {
   %0 = tg.scatter_add_along_axis %x, %i axis = 1 extent = 10 : tensor<4x2xf32>, tensor<4x2xi32>
   func.return %0 : tensor<4x10xf32>
