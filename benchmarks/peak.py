@@ -1,8 +1,8 @@
-"""`python -m benchmarks.peak`: products as a share of the peak of fused multiply-adds, which a loop measures beside them.
+"""`python -m benchmarks.peak`: products as a share of the peak of multiply-adds, which a loop measures beside them.
 
-The loop keeps as many vectors of sums as the CPU has registers for, and reads nothing: what it reaches, no product can
-exceed. Loop and products run in turns, on as many threads as `TG_NUM_THREADS` says, so that what else the machine does
-reaches both; a share is the median of the rounds.
+The loop adds to independent vectors, and reads nothing. Loop and products run in turns, on as many threads as
+`TG_NUM_THREADS` says, so that what else the machine does reaches both; a share is the median of the rounds. With
+`--cpu-time` speeds are those of the time that the process has run, on average over the threads: on a shared machine.
 """
 
 from __future__ import annotations
@@ -13,24 +13,29 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import tensorgrad as tg
-from benchmarks.harness import machine
-from benchmarks.workloads.smollm2 import HIDDEN, KV_HEADS, HEADS, LAYERS, LENGTH, VOCABULARY, WIDTH
+from benchmarks.workloads.smollm2 import HEADS, HIDDEN, KV_HEADS, LAYERS, LENGTH, VOCABULARY, WIDTH
 from benchmarks.workloads.smollm2 import build as build_smollm2
 from tensorgrad.runtime.cpu.code import NativeCode, host_cpu
 from tensorgrad.runtime.cpu.threads import thread_count
 
 SIZES = (512, 1024, 2048)
 SUMS = 12
-"""The independent sums of the loop: more than the latency of an addition takes at two a cycle."""
+"""The independent sums of the loop: two a cycle, each of which takes four to five cycles, need ten."""
 
 ITERATIONS = 4_000_000
+
+LEAST_FLOPS = 1 << 31
+"""The operations between two readings of the clock."""
+
+Run: TypeAlias = Callable[[], float]
+"""Does some work, and returns how many floating-point operations it took."""
 
 MACS = WIDTH * (WIDTH + 2 * WIDTH * KV_HEADS // HEADS) + WIDTH * WIDTH + 3 * WIDTH * HIDDEN
 """The multiplications of a token in a layer's products with weights."""
@@ -57,60 +62,62 @@ def loop(lanes: int) -> str:
     return "\n".join(lines)
 
 
-def measured_peak(threads: int) -> Callable[[], float]:
-    """Returns a function that runs the loop on some threads, and returns the FLOP/s."""
+def measured_peak(threads: int) -> Run:
+    """Returns a function that runs the loop on some threads."""
     lanes = host_cpu().vector_bytes // 4
-    code = NativeCode(loop(lanes))
-    function = code.function("loop", ctypes.c_void_p, ctypes.c_int64)
-    pool = ThreadPoolExecutor(threads)
+    code, pool = NativeCode(loop(lanes)), ThreadPoolExecutor(threads)
     memory = [np.full(lanes, 1e-3, np.float32) for _ in range(threads)]
 
     def run() -> float:
-        start = time.perf_counter()
+        function = code.function("loop", ctypes.c_void_p, ctypes.c_int64)
         list(pool.map(lambda array: function(array.ctypes.data, ITERATIONS), memory))
-        return 2 * lanes * SUMS * ITERATIONS * threads / (time.perf_counter() - start)
+        return 2 * lanes * SUMS * ITERATIONS * threads
 
-    run.code = code  # type: ignore[attr-defined]
     return run
 
 
-def product(size: int) -> Callable[[], float]:
-    """Returns a function that multiplies two matrices, and returns the FLOP/s."""
+def product(size: int) -> Run:
+    """Returns a function that multiplies two matrices."""
     draw = np.random.default_rng(0)
     a, b = (tg.tensor(draw.standard_normal((size, size)), "f32", device="cpu") for _ in range(2))
-    multiply = tg.jit(lambda a, b: a @ b, device="cpu")
+    multiply, count = tg.jit(lambda a, b: a @ b, device="cpu"), -(-LEAST_FLOPS // (2 * size**3))
 
     def run() -> float:
-        count = max(1, 1 << 31 >> 3 * size.bit_length() - 4)
-        start = time.perf_counter()
         for _ in range(count):
-            result = multiply(a, b)
-        result.numpy()
-        return 2 * size**3 * count / (time.perf_counter() - start)
+            multiply(a, b)
+        return 2 * size**3 * count
 
     return run
 
 
-def smollm2() -> Callable[[], float]:
-    """Returns a function that takes a training step, and returns the FLOP/s of its products."""
+def smollm2() -> Run:
+    """Returns a function that takes a training step, and returns the operations of its products."""
     training, batch = build_smollm2("cpu")
     attention = LAYERS * 2 * LENGTH * LENGTH * WIDTH
     flops = 2 * 3 * (LENGTH * (LAYERS * MACS + WIDTH * VOCABULARY) + attention)
 
     def run() -> float:
-        start = time.perf_counter()
         float(training.step(**batch))
-        return flops / (time.perf_counter() - start)
+        return flops
 
     return run
+
+
+def speed(run: Run, clock: Callable[[], float]) -> float:
+    """Returns the operations in a second of a run."""
+    start = clock()
+    return run() / (clock() - start)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--smollm2", action="store_true", help="a training step of SmolLM2-135M too, which takes 3 GB")
+    parser.add_argument("--cpu-time", action="store_true")
     options = parser.parse_args()
-    peak = measured_peak(thread_count())
+    threads = thread_count()
+    clock = (lambda: time.process_time() / threads) if options.cpu_time else time.perf_counter
+    peak = measured_peak(threads)
     contestants = {f"product of {size}": product(size) for size in SIZES}
     if options.smollm2:
         contestants["training step of SmolLM2-135M"] = smollm2()
@@ -119,12 +126,12 @@ def main() -> None:
     peaks: list[float] = []
     for turn in range(options.rounds + 1):
         for name, run in contestants.items():
-            before, speed, after = peak(), run(), peak()
+            before, reached, after = (speed(each, clock) for each in (peak, run, peak))
             if turn:  # the first round warms up
                 peaks += [before, after]
-                speeds[name].append(speed)
-                shares[name].append(2 * speed / (before + after))
-    table = Table(title=f"{machine()}, {thread_count()} threads: {statistics.median(peaks) / 1e9:.0f} GFLOP/s")
+                speeds[name].append(reached)
+                shares[name].append(2 * reached / (before + after))
+    table = Table(title=f"{threads} threads, peak {statistics.median(peaks) / 1e9:.0f} GFLOP/s")
     for column in ("", "GFLOP/s", "share of the peak"):
         table.add_column(column)
     for name in contestants:
