@@ -21,6 +21,7 @@ from tensorgrad.dialects.tg.traits import Elementwise
 from tensorgrad.passes.tensors.batch_control import batch_cond, batch_scan, everywhere
 from tensorgrad.passes.tensors.control import erase_unneeded
 from tensorgrad.passes.tensors.moving import copied
+from tensorgrad.passes.tensors.packing import concatenated
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Operands: TypeAlias = Sequence["tuple[SSAValue, bool]"]
@@ -172,15 +173,7 @@ def _pad(b: TensorBuilder, op: shape.PadOp, count: int, operands: Operands) -> S
 
 @rule(shape.PackOp)
 def _pack(b: TensorBuilder, op: shape.PackOp, count: int, operands: Operands) -> SSAValue:
-    offsets, zero = int_list(op.properties, "offsets"), b.zeros((), element_of(op.result))
-    rows: list[SSAValue] = []
-    end = 0
-    for position, (part, start) in enumerate(zip(_all(b, operands, count), offsets, strict=True)):
-        size = _size(part) // count
-        low, end = start - end, start + size
-        high = op.shape[0] - end if position == len(offsets) - 1 else 0
-        rows.append(b.pad(b.reshape(part, (count, size)), zero, [0, low], [0, high], [0, 0]))
-    return b.concat(rows, 1)
+    return concatenated(b, op, _all(b, operands, count), [count])
 
 
 @rule(shape.ConcatOp)

@@ -9,8 +9,9 @@ from typing import Generic, TypeVar
 
 from xdsl.ir import Attribute, SSAValue
 
+from tensorgrad.dialects.tg.base import int_list
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
+from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, PackOp
 
 ROW = 1024
 """The least number of squares that one workgroup adds up for a norm; the size of a row is a multiple of it."""
@@ -205,3 +206,23 @@ def unstacked(b: TensorBuilder, stack: SSAValue, offsets: Sequence[int]) -> SSAV
     flat, zero = b.reshape(stack, [count, size]), b.zeros((), element_of(stack))
     wide = b.pad(flat, zero, [0, 0], [0, stride - size], [0, 0])
     return b.slice(b.reshape(wide, [count * stride]), [0], [offsets[-1] + size], [1])
+
+
+def concatenated(b: TensorBuilder, row: PackOp, parts: Sequence[SSAValue], lead: Sequence[int] = ()) -> SSAValue:
+    """Returns a row as a concatenation of its parts and of zeros, which moves them.
+
+    Args:
+        b: Builds it.
+        row: The row.
+        parts: Its parts, which may have axes in front.
+        lead: The extents of these axes.
+    """
+    offsets, none, zero = int_list(row.properties, "offsets"), [0] * len(lead), b.zeros((), element_of(row.result))
+    ends = [*offsets[1:], row.shape[0]]
+    pieces: list[SSAValue] = []
+    for part, start, end in zip(parts, offsets, ends, strict=True):
+        size = math.prod(shape_of(part)) // math.prod(lead)
+        low = 0 if pieces else start
+        flat = b.reshape(part, [*lead, size])
+        pieces.append(b.pad(flat, zero, [*none, low], [*none, end - start - size], [*none, 0]))
+    return b.concat(pieces, len(lead))

@@ -87,6 +87,31 @@ OPTIMIZERS: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.usefixtures("compiled_blocks")
+@pytest.mark.parametrize("name", ["momentum", "adam", "rmsprop"])
+@pytest.mark.parametrize("place", ["cpu", "wgpu"])
+def test_losses_with_loops_and_branches(place: tg.DeviceName, name: str) -> None:
+    """The state of these optimizers is packed in rows, beside loops too."""
+    x = np.random.default_rng(0).normal(size=(4, 3, 2)).astype(np.float32)
+
+    def loss(model: Any) -> Any:
+        state, _ = tg.scan(lambda c, row: (tg.tanh(model.layers[0](c) + row), None), tg.ones((3, 2)), x)
+        chosen = tg.cond(tg.sum(model.layers[0].weight) > 0, tg.sin, tg.cos, model.layers[1](state))
+        return tg.sum(chosen**2) + tg.linalg.slogdet(model.layers[0].weight + 2 * tg.eye(2))[1]
+
+    def trained(place: tg.DeviceName) -> list[np.ndarray]:
+        model = tg.nn.Sequential(tg.nn.Linear(2, 2), tg.nn.Linear(2, 3)).initialized(0, device=place)
+        optimizer = OPTIMIZERS[name][0](model.parameters())
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss(model).backward()
+            optimizer.step()
+        return [parameter.numpy() for parameter in model.parameters()]
+
+    for actual, expected in zip(trained(place), trained("numpy"), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_do_what_the_compiled_ones_do(name: str) -> None:
     make, compiled = OPTIMIZERS[name]

@@ -150,8 +150,8 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
     order = [*loops, *rest]
     for stage in second.stages:
         if order != list(range(rank)):
-            extents = [*(stage.extents[loop] for loop in order), *stage.extents[rank:]]
-            stage.reindexed(_permutation(order, len(stage.extents)), extents, stage.own)
+            extents, new = _reordered(stage, order)
+            stage.reindexed(new, extents, stage.own)
         stage.own = (*(IteratorType.PARALLEL for _ in rest), *stage.own)
     if list(loops) != list(range(len(loops))):
         local = [_placed(value, second.stages, first, location) for value in local]
@@ -174,10 +174,7 @@ def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[A
     for stage in second.stages:
         accesses = stage.accesses()
         if divided is not None or order != list(range(rank)):
-            extents: list[int] = [*(stage.extents[loop] for loop in order), *stage.extents[rank:]]
-            new = _permutation(order, len(stage.extents))
-            if divided is not None:
-                extents, new = list(first.grid), divided
+            extents, new = (list(first.grid), divided) if divided is not None else _reordered(stage, order)
             old = AffineMap(len(extents), 0, tuple(new))
             reads, writes = (
                 [(buffer, affine.composed(m, old, extents)) for buffer, m in places]
@@ -188,12 +185,12 @@ def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[A
     return result
 
 
-def _permutation(order: Sequence[int], rank: int) -> list[AffineExpr]:
-    """Returns a map of loops that reorders those of the grid and leaves the others unchanged."""
-    new: list[AffineExpr] = [AffineDimExpr(loop) for loop in range(rank)]
+def _reordered(stage: Stage, order: Sequence[int]) -> tuple[list[int], list[AffineExpr]]:
+    """Returns the extents of a stage's loops in another order of the grid's, and each old loop as one of the new."""
+    new: list[AffineExpr] = [AffineDimExpr(loop) for loop in range(len(stage.extents))]
     for position, loop in enumerate(order):
         new[loop] = AffineDimExpr(position)
-    return new
+    return [*(stage.extents[loop] for loop in order), *stage.extents[len(order) :]], new
 
 
 def _placed(value: SSAValue, stages: Sequence[Stage], like: Parts, location: LocationAttr) -> SSAValue:

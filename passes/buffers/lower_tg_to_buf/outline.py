@@ -21,10 +21,12 @@ from tensorgrad.dialects.tg.base import Tensor, TensorOp
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.dialects.tg.shape import PackOp
 from tensorgrad.dialects.tg.traits import is_view
 from tensorgrad.passes.analyses.storage import LOOPS
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage, typed
 from tensorgrad.passes.functions import block_of, return_of, set_signature
+from tensorgrad.passes.tensors.packing import concatenated
 
 Lower: TypeAlias = Callable[[FuncOp], None]
 """Lowers a function without loops and branches in place."""
@@ -80,6 +82,7 @@ class Outlining:
     def run(self) -> None:
         """Lowers the function."""
         _without_empty_loops(self.old)
+        _with_rows_copied(self.old)
         _with_views_where_they_are_read(self.old)
         self.values = list(return_of(self.function).operands)
         for argument, slot in zip(self.old.args, self.arguments, strict=True):
@@ -368,6 +371,17 @@ def _without_empty_loops(block: Block) -> None:
             new = [*op.init, *(builder.zeros(shape_of(r), element_of(r)) for r in op.results[op.carries :])]
             for old, value in zip(op.results, new, strict=True):
                 old.replace_all_uses_with(value)
+            op.detach()
+            op.erase()
+
+
+def _with_rows_copied(block: Block) -> None:
+    """Moves the parts of rows: where there are loops and branches, each buffer has a place of its own."""
+    for op in list(block.walk()):
+        if isinstance(op, PackOp):
+            assert op.parent is not None
+            copy = concatenated(TensorBuilder(op.parent, op, op.location), op, op.parts)
+            op.result.replace_all_uses_with(copy)
             op.detach()
             op.erase()
 

@@ -64,3 +64,21 @@ func.func @views_around_a_loop(%x: tensor<3xf32>, %rows: tensor<4x3xf32>) -> (te
 // CHECK:           affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>
 // CHECK-LABEL: func.func @views_around_a_loop(
 // CHECK:         buf.run @views_around_a_loop.part1 consts(%e, %y, %{{.*}} : memref<3xf32>, memref<2x3xf32>, memref<3xf32>)
+
+// -----
+
+// Beside a loop the parts of a row are copied: each buffer has a place of its own.
+func.func @row(%x: tensor<8x4xf32>, %y: tensor<3xf32>) -> tensor<128xf32> {
+  %0 = tg.constant value = dense<0.0> : tensor<4xf32>
+  %1 = tg.scan () carry (%0) over (%x) length = 8 : (tensor<4xf32>, tensor<8x4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    %2 = tg.add %a, %b : tensor<4xf32>, tensor<4xf32>
+    tg.return %2 : tensor<4xf32>
+  }
+  %3 = tg.pack %1, %y offsets = [0, 64] size = 128 : tensor<4xf32>, tensor<3xf32>
+  func.return %3 : tensor<128xf32>
+}
+// CHECK-LABEL: func.func private @row.part1(
+// CHECK-NOT:     buf.pack
+// CHECK:         buf.kernel grid = [128]
+// CHECK-LABEL: func.func @row(
