@@ -159,8 +159,8 @@ class Facts:
     def _greatest(self, atom: Atom, depth: int) -> int:
         if isinstance(atom, Quotient):
             return min(atom.range[1], self.upper(atom.dividend, depth - 1) // atom.divisor)
-        if isinstance(atom, Remainder):
-            return min(atom.range[1], max(self.upper(atom.dividend, depth - 1), 0))
+        if isinstance(atom, Remainder) and self.upper(atom.dividend.times(-1), depth - 1) <= 0:
+            return min(atom.range[1], self.upper(atom.dividend, depth - 1))  # a negative dividend may be less
         if isinstance(atom, Least):
             return min(atom.range[1], self.upper(atom.first, depth - 1), self.upper(atom.second, depth - 1))
         if isinstance(atom, Choice):

@@ -82,6 +82,14 @@ def added(q: Any, k: Any, v: Any, bias: Any) -> Any:
     return tg.softmax((q @ tg.swapaxes(k, -1, -2)) / 2 + mask + bias, -1) @ v
 
 
+def added_twice(q: Any, k: Any, v: Any) -> Any:
+    """Two additive masks, whose positions count rows of different numbers of queries."""
+    groups, rows, keys = q.shape[0], q.shape[1], k.shape[1]
+    masks = [np.where(triangle(count, keys), 0.0, NONE).astype(np.float32) for count in (rows, rows // 2)]
+    scores = tg.reshape(q @ tg.swapaxes(k, -1, -2) + masks[0], (groups, 2, rows // 2, keys)) + masks[1]
+    return tg.reshape(tg.softmax(scores, -1), (groups, rows, keys)) @ v
+
+
 def shared_heads(q: Any, k: Any, v: Any) -> Any:
     """Keys and values are repeated for each head of queries."""
     groups = q.shape[1] // k.shape[1]
@@ -158,6 +166,7 @@ def forms(queries: int, keys: int, features: int = 6) -> list[Form]:
         Form("by-hand", by_hand, flat, {"causal": ahead, "fill": -1e9, "scale": 0.5}),
         Form("filled", filled, flat, {"causal": 0, "fill": NONE, "scale": 0.5}),
         Form("added", added, (*flat, normal(8, 1, keys, seed=7)), {"causal": ahead, "biases": 1}),
+        Form("added-twice", added_twice, (normal(8, 2 * queries, features), *flat[1:]), {"biases": 1}),
         Form("strict", strict, (flat[0],) * 3, {"causal": -1}),
         Form("itself", itself, (flat[0],), {"causal": None, "scale": 1.0}),
     ]
