@@ -12,6 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnknownLoc, f32, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.attention import Attention
 from tensorgrad.dialects.tg import leaves, reduce, shape
@@ -101,8 +102,7 @@ def outlined(block: Block, values: Sequence[SSAValue]) -> Sequence[SSAValue]:
     simplify_block(block)
     outline_attention(block)
     values = list(end.values)
-    end.detach()
-    end.erase()
+    Rewriter.erase_op(end)
     return values
 
 
@@ -190,8 +190,7 @@ def _replace(match: _Found) -> None:
     result = b.reshape(call.results[0], shape_of(last.result))
     result.name_hint = last.result.name_hint
     last.result.replace_all_uses_with(result)
-    last.detach()
-    last.erase()
+    Rewriter.erase_op(last)
 
 
 def _moved(b: TensorBuilder, value: SSAValue, order: Sequence[int], extents: Sequence[int]) -> SSAValue:
@@ -331,10 +330,6 @@ def _masked_softmax(powers: SSAValue) -> _Softmax | None:
     return None
 
 
-def _single_use(value: SSAValue) -> bool:
-    return len(list(value.uses)) == 1
-
-
 def _found(last: DotGeneralOp) -> _Found | None:
     """Matches the attention whose last op is the product of weights and values."""
     batch, _, axes, _ = (int_list(last.properties, name) for name in last.PROPERTIES)
@@ -344,9 +339,9 @@ def _found(last: DotGeneralOp) -> _Found | None:
         return None
     if list(axes) != [len(extents) - 1] or list(batch) != list(range(len(batch))):
         return None
-    while _single_use(weights) and (reshape := _is(weights, shape.ReshapeOp)) is not None:
+    while weights.has_one_use() and (reshape := _is(weights, shape.ReshapeOp)) is not None:
         weights = reshape.operands[0]
-    matched = _softmax(weights) if _single_use(weights) and shape_of(weights)[-1:] == extents[-1:] else None
+    matched = _softmax(weights) if weights.has_one_use() and shape_of(weights)[-1:] == extents[-1:] else None
     if matched is None:
         return None
     start = _Scores(matched.scores, fill=-math.inf if matched.zeros else None, zeros=matched.zeros)
@@ -433,9 +428,9 @@ def _with_bias(scores: _Scores, value: SSAValue, bias: SSAValue) -> _Scores:
     """Returns the scores before a bias is added; a causal constant of 0 and -inf is taken as a mask."""
     array = _array(bias)
     if array is not None and scores.fill in (None, -math.inf) and bool(np.isin(array, (0, -np.inf)).all()):
-        causal = _causal_array(array == 0)
+        causal = _with_causal(scores, _causal_array(array == 0), shape_of(bias))
         if causal is not None:
-            return _with_causal(replace(scores, value=value, fill=-math.inf), causal, shape_of(bias)[-2])
+            return replace(causal, value=value, fill=-math.inf)
     return replace(scores, value=value, biases=(*scores.biases, bias))
 
 
@@ -455,11 +450,8 @@ def _below_choice(scores: _Scores, op: arithmetic.SelectOp) -> Iterator[_Scores]
 def _with_mask(scores: _Scores, mask: SSAValue, negated: bool = False) -> _Scores:
     extents = shape_of(mask)
     for part in [_Mask(mask, True)] if negated else _conjuncts(mask):
-        causal = part.causal(len(extents))
-        if causal is not None and (scores.causal is None or scores.period == extents[-2]):
-            scores = _with_causal(scores, causal, extents[-2])
-        else:
-            scores = replace(scores, masks=(*scores.masks, part))
+        causal = _with_causal(scores, part.causal(len(extents)), extents)
+        scores = replace(scores, masks=(*scores.masks, part)) if causal is None else causal
     return scores
 
 
@@ -475,9 +467,12 @@ def _conjuncts(mask: SSAValue) -> list[_Mask]:
     return [_Mask(mask)]
 
 
-def _with_causal(scores: _Scores, causal: int, period: int) -> _Scores:
+def _with_causal(scores: _Scores, causal: int | None, shape: Sequence[int]) -> _Scores | None:
+    """Returns the scores below a causal mask of a shape too; `None` without one, or if its positions differ."""
+    if causal is None or (scores.causal is not None and scores.period != shape[-2]):
+        return None
     least = causal if scores.causal is None else min(causal, scores.causal)
-    return replace(scores, causal=least, period=period)
+    return replace(scores, causal=least, period=shape[-2])
 
 
 # Causality
