@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import ModuleOp, i1
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tensorgrad.checks.perturbation import perturbed, perturbed_sum
@@ -25,7 +25,7 @@ from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
 from tensorgrad.dialects.signature import NAME, read_slot
 from tensorgrad.interpreters.functions import function_of
 from tensorgrad.interpreters.prepared import PreparedKernel, poison
-from tensorgrad.interpreters.scalars import Array, scalar_dtype
+from tensorgrad.interpreters.scalars import Array, stored_dtype
 from tensorgrad.interpreters.stages import read
 from tensorgrad.runtime.errors import ExecutionError
 from tensorgrad.runtime.program import Collective, Copy, Dispatch, Program, ProgramRole, Repeat, Step, Wait
@@ -54,8 +54,8 @@ class OperandLocation:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The stored dtype; an `i1` is stored as a word."""
-        return np.dtype(np.uint32) if self.element == i1 else scalar_dtype(self.element)
+        """The stored dtype."""
+        return stored_dtype(self.element)
 
     @property
     def size(self) -> int:

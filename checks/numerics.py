@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -36,7 +35,7 @@ from tensorgrad.checks.proving.apart import prove_apart
 from tensorgrad.checks.races import check_races
 from tensorgrad.checks.tolerance import is_float
 from tensorgrad.checks.widening import widened_module
-from tensorgrad.dialects.functions import find_function
+from tensorgrad.dialects.functions import defined_functions, find_function
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
@@ -453,7 +452,7 @@ def _without_plan(module: ModuleOp) -> ModuleOp | None:
 
 def _formulas(module: ModuleOp) -> frozenset[str]:
     """Returns the formulas of the scalars that a module's functions take."""
-    functions = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
+    functions = defined_functions(module)
     return frozenset(slot.formula for function in functions for slot in arguments_of(function) if slot.formula)
 
 

@@ -247,7 +247,7 @@ class RepeatOp(IRDLOperation):
         if [argument.type for argument in self.body.block.args] != [IndexType()]:
             raise VerifyException("the block's only argument must be the iteration index, of type index")
         for op in self.body.block.ops:
-            if not isinstance(op, KernelOp | TiledOp | DispatchOp | RepeatOp | RowOp | BranchOp):
+            if not isinstance(op, STEPS):
                 raise VerifyException(f"may repeat only kernels and dispatches, got {op.name}")
 
 
@@ -284,7 +284,7 @@ class BranchOp(IRDLOperation):
     def verify_(self) -> None:
         for block in self.branches:
             for op in block.ops:
-                if not isinstance(op, KernelOp | TiledOp | DispatchOp | RepeatOp | RowOp | BranchOp):
+                if not isinstance(op, STEPS):
                     raise VerifyException(f"a branch may hold only kernels and dispatches, got {op.name}")
 
     def print(self, printer: Printer) -> None:
@@ -362,6 +362,10 @@ def row_type(kind: Attribute) -> Buffer:
     """Returns the type of a slice along axis 0."""
     whole = cast(Buffer, kind)
     return buffer_type(whole.get_shape()[1:], whole.get_element_type())
+
+
+STEPS = (KernelOp, TiledOp, DispatchOp, RepeatOp, RowOp, BranchOp)
+"""The ops that loops and branches may hold."""
 
 
 Buf = Dialect(

@@ -13,7 +13,7 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
     Raises:
         DiagnosticException: There is no such function, or more than one to choose from.
     """
-    functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
+    functions = defined_functions(module)
     names = [function.sym_name.data for function in functions]
     public = [function for function in functions if not is_private(function)]
     if name is None and len(public) == 1:
@@ -22,6 +22,11 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
         expected = "exactly one function" if name is None else f"a function @{name}"
         raise DiagnosticException(f"expected {expected}, the module has {', '.join(names) or 'none'}")
     return functions[names.index(name)]
+
+
+def defined_functions(module: ModuleOp) -> list[FuncOp]:
+    """Returns the functions of a module that have a body, in order."""
+    return [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
 
 
 def is_private(function: FuncOp) -> bool:

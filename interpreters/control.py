@@ -8,14 +8,14 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i1
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RowOp, RunOp, row_type
 from tensorgrad.dialects.buf_tiles import TiledOp
-from tensorgrad.interpreters.scalars import scalar_dtype
+from tensorgrad.interpreters.scalars import stored_dtype
 from tensorgrad.runtime.errors import ExecutionError
 
 
@@ -51,8 +51,8 @@ class Storage:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The stored dtype; an `i1` is stored as a word."""
-        return np.dtype(np.uint32) if self.element == i1 else scalar_dtype(self.element)
+        """The stored dtype."""
+        return stored_dtype(self.element)
 
     def equals(self, other: Storage) -> bool:
         """Returns whether the two have the same bytes and type."""

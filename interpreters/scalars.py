@@ -49,6 +49,11 @@ def scalar_dtype(kind: Attribute) -> np.dtype[Any]:
     return dtype
 
 
+def stored_dtype(kind: Attribute) -> np.dtype[Any]:
+    """Returns the numpy dtype that a buffer of a scalar type has on devices: an `i1` is stored as a word."""
+    return np.dtype(np.uint32) if kind == i1 else scalar_dtype(kind)
+
+
 def width_of(kind: Attribute) -> int:
     """Returns the width of an integer type in bits; an index has 64."""
     return 1 if kind == i1 else 8 * scalar_dtype(kind).itemsize

@@ -83,5 +83,4 @@ def set_returned(function: FuncOp, values: Sequence[SSAValue]) -> None:
     new = func.ReturnOp(*values)
     new.location = old.location
     function.body.block.insert_op_after(new, old)
-    old.detach()
-    old.erase()
+    Rewriter.erase_op(old)

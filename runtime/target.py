@@ -80,15 +80,6 @@ class Target:
         return self.language == "llvm"
 
     @property
-    def max_workgroup_size(self) -> tuple[int, int, int]:
-        """The limits on a workgroup's three extents."""
-        return (
-            self.max_compute_workgroup_size_x,
-            self.max_compute_workgroup_size_y,
-            self.max_compute_workgroup_size_z,
-        )
-
-    @property
     def most_lanes(self) -> int:
         """The most invocations of a one-dimensional workgroup."""
         return min(self.max_compute_invocations_per_workgroup, self.max_compute_workgroup_size_x)

@@ -59,7 +59,7 @@ def _tg_opt() -> tuple[ArgumentParser, dict[str, Any]]:
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
     tool, passes = TgOpt([]), [*PIPELINES, *TENSORGRAD_UNIVERSE.all_passes]
-    listed = _list("tg_opt_passes", passes)
+    listed = _pass_list(passes)
     lists = dict.fromkeys(("passes", "pass_pipeline", "print_ir_before", "print_ir_after"), listed)
     return tool.parser, {"target": _words("tg_opt_target", tool.available_targets), **lists}
 
@@ -79,13 +79,13 @@ def _words(name: str, words: Iterable[str]) -> dict[str, Any]:
     return _by_shell(name, f'compgen -W "{listed}" -- "$1"', f"({listed})", listed)
 
 
-def _list(name: str, words: Iterable[str]) -> dict[str, Any]:
-    """Returns how shells complete the last word of a comma-separated list."""
-    listed = " ".join(words)
+def _pass_list(names: Iterable[str]) -> dict[str, Any]:
+    """Returns how shells complete the last word of a comma-separated list of passes."""
+    listed = " ".join(names)
     bash = f"""local before=""
   [[ "$1" == *,* ]] && before="${{1%,*}},"
   compgen -P "$before" -W "{listed}" -- "${{1##*,}}\""""
-    return _by_shell(name, bash, f"_values -s , pass {listed}", f"(__fish_append , {listed})")
+    return _by_shell("tg_opt_passes", bash, f"_values -s , pass {listed}", f"(__fish_append , {listed})")
 
 
 def _by_shell(name: str, bash: str, zsh: str, fish: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tensorgrad.driver.device import Device, devices
+from tensorgrad.driver.device import devices
 from tensorgrad.errors import DeviceError
 from tensorgrad.runtime.cpu import CpuDevice
 from tensorgrad.runtime.target import Target
@@ -35,7 +35,7 @@ class Devices:
         table = Listing(("device", "name", "type", "by", "driver", "can"))
         for device in devices():
             target = targets.get(device.device)
-            can = _abilities(device, target)
+            can = _abilities(target)
             table.add(device.device, device.name, device.type, device.backend, device.driver, can)
         table.print(console)
         for line in missing.values():
@@ -65,7 +65,7 @@ def _fields(target: Target | None) -> dict[str, Any] | None:
     return None if target is None else asdict(target)
 
 
-def _abilities(device: Device, target: Target | None) -> str:
+def _abilities(target: Target | None) -> str:
     if target is None:
         return "f16, f64"
     if target.native:

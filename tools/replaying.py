@@ -18,7 +18,7 @@ from tensorgrad.checks.inspection import Inspected
 from tensorgrad.checks.nonfinite import Content
 from tensorgrad.driver.handles.training import Training
 from tensorgrad.errors import InputError, OptionError, ProgramError, TensorgradError
-from tensorgrad.report.columns import aligned
+from tensorgrad.runtime.columns import aligned
 from tensorgrad.tools.arrays import array_type, in_folder, named_array, named_arrays
 from tensorgrad.tools.printing import plain, print_json
 from tensorgrad.tools.tables import Listing

@@ -86,7 +86,7 @@ def _combinations(variables: list[Variable], chosen: list[Variable], conditions:
     numbers = dict(zip(variables, grids, strict=True))
     holds: Truths = np.ones(extents, np.bool_)
     for condition in conditions:
-        holds = holds & _truth(condition, numbers)
+        holds = holds & truths_of(condition, numbers)
     axes = tuple(axis for axis, variable in enumerate(variables) if variable not in chosen)
     return int(holds.any(axis=axes).sum())
 
@@ -111,7 +111,8 @@ def _prefix(variables: list[Variable], chosen: list[Variable], conditions: list[
     return max(min(size, min(number.constant for number in numbers) + 1), 0)
 
 
-def _number(value: Linear, numbers: Mapping[Variable, Numbers]) -> Numbers:
+def numbers_of(value: Linear, numbers: Mapping[Variable, Numbers]) -> Numbers:
+    """Returns a sum for all numbers of its variables."""
     total: Numbers = np.asarray(value.constant, np.int64)
     for atom, factor in value.terms.items():
         total = total + factor * _atom(atom, numbers)
@@ -123,20 +124,20 @@ def _atom(atom: Atom, numbers: Mapping[Variable, Numbers]) -> Numbers:
         case Variable():
             return numbers[atom]
         case Quotient():
-            return _number(atom.dividend, numbers) // atom.divisor
+            return numbers_of(atom.dividend, numbers) // atom.divisor
         case Remainder():
-            return _number(atom.dividend, numbers) % atom.divisor
+            return numbers_of(atom.dividend, numbers) % atom.divisor
         case Least():
-            return np.minimum(_number(atom.first, numbers), _number(atom.second, numbers))
+            return np.minimum(numbers_of(atom.first, numbers), numbers_of(atom.second, numbers))
         case Wrapped():
-            return _wrapped(atom, _number(atom.number, numbers))
+            return _wrapped(atom, numbers_of(atom.number, numbers))
         case Choice():
-            truth = _truth(atom.condition, numbers)
-            return np.where(truth, _number(atom.then, numbers), _number(atom.other, numbers))
+            truth = truths_of(atom.condition, numbers)
+            return np.where(truth, numbers_of(atom.then, numbers), numbers_of(atom.other, numbers))
         case Held():
-            return np.take(np.asarray(atom.table, np.int64), _number(atom.place, numbers), mode="clip")
+            return np.take(np.asarray(atom.table, np.int64), numbers_of(atom.place, numbers), mode="clip")
         case Product():
-            return _number(atom.first, numbers) * _number(atom.second, numbers)
+            return numbers_of(atom.first, numbers) * numbers_of(atom.second, numbers)
         case _:
             raise ValueError(f"{atom} is no number")
 
@@ -149,17 +150,18 @@ def _wrapped(atom: Wrapped, number: Numbers) -> Numbers:
     return number
 
 
-def _truth(condition: Condition, numbers: Mapping[Variable, Numbers]) -> Truths:
+def truths_of(condition: Condition, numbers: Mapping[Variable, Numbers]) -> Truths:
+    """Returns whether a condition holds, for all numbers of its variables."""
     match condition:
         case bool():
             return np.asarray(condition)
         case Nonnegative():
-            return np.asarray(_number(condition.number, numbers) >= 0)
+            return np.asarray(numbers_of(condition.number, numbers) >= 0)
         case Zero():
-            return np.asarray(_number(condition.number, numbers) == 0)
+            return np.asarray(numbers_of(condition.number, numbers) == 0)
         case Both():
-            return _truth(condition.first, numbers) & _truth(condition.second, numbers)
+            return truths_of(condition.first, numbers) & truths_of(condition.second, numbers)
         case Negated():
-            return ~_truth(condition.condition, numbers)
+            return ~truths_of(condition.condition, numbers)
         case Unknown():
             raise ValueError("whether it is stored depends on data")

@@ -87,7 +87,7 @@ def _proved(
     if isinstance(kernel, wgsl.KernelOp):
         subject = _of_shader(kernel, block, dispatch, known, constant, asks)
     else:
-        subject = _of_native(kernel, block, dispatch, known, constant, asks)
+        subject = _of_native(block, dispatch, known, constant, asks)
     dialect = kernel.name.partition(".")[0]
     return Proved(kernel.sym_name.data, dialect, dispatch.groups, tuple(verdicts(subject)))
 
@@ -138,7 +138,6 @@ def _variables(values: list[Linear]) -> tuple[Variable, ...]:
 
 
 def _of_native(
-    kernel: cpu.KernelOp,
     block: Block,
     dispatch: DispatchOp,
     contents: dict[SSAValue, tuple[int, ...]],

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from tensorgrad.checks.proving.kernels import Proved
 from tensorgrad.checks.proving.properties import Property, Status, Verdict
+from tensorgrad.runtime.columns import aligned
 
 HEADER = ("kernel", "dialect", "grid", *(property_.value for property_ in Property))
 
@@ -51,9 +52,3 @@ def totals(proofs: Iterable[Proved]) -> str:
             by_solver = solved[dialect, property_]
             lines.append(f"| `{dialect}` | {property_.value} | {proved} | {by_solver} | {unknown} | {refuted} |")
     return "\n".join(lines)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the lines of a table."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

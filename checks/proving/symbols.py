@@ -38,8 +38,6 @@ from tensorgrad.dialects.cpu import BELOW
 Leaf: TypeAlias = Callable[[SSAValue], "Linear | None"]
 """Returns what a value is that doesn't follow from other values: the number of an invocation."""
 
-HALF = 1 << 31
-
 
 def range_of_type(type_: Attribute, index_bits: int) -> Range:
     """Returns the numbers of a type: an index is not negative, other integers have a sign."""

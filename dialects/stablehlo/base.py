@@ -95,11 +95,6 @@ class HloOp(IRDLOperation, ABC):
         """The type of the only result."""
         return cast("TensorType[Attribute]", self.results[0].type)
 
-    @property
-    def base_name(self) -> str:
-        """The op's name without its dialect."""
-        return self.name.partition(".")[2]
-
     def verify_(self) -> None:
         for value in (*self.operands, *self.results):
             kind: Attribute = value.type

@@ -192,13 +192,7 @@ class CallOp(IRDLOperation):
         if self.composite is not None:
             printer.print_string(" composite ")
             printer.print_attribute(self.composite)
-        if self.attributes:
-            printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" : (")
-        printer.print_list(self.operand_types, printer.print_attribute)
-        printer.print_string(") -> (")
-        printer.print_list(self.result_types, printer.print_attribute)
-        printer.print_string(") ")
+        print_signature(printer, self)
         printer.print_region(self.body)
         if self.derivative:
             printer.print_string(f" wrt [{', '.join(map(str, self.differentiable))}] forward ")
@@ -216,11 +210,7 @@ class CallOp(IRDLOperation):
                 properties[mark] = UnitAttr()
         if parser.parse_optional_keyword("composite"):
             properties["composite"] = DictionaryAttr(parser.parse_optional_dictionary_attr_dict())
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        parser.parse_punctuation("->")
-        results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        attributes, types, results = parse_signature(parser)
         operands = parser.resolve_operands(unresolved, types, start)
         regions = [parser.parse_region()]
         if parser.parse_optional_keyword("wrt"):
@@ -233,7 +223,7 @@ class CallOp(IRDLOperation):
             operands=operands,
             result_types=results,
             properties=properties,
-            attributes={} if attributes is None else dict(attributes.data),
+            attributes=attributes,
             regions=regions,
         )
 
@@ -280,3 +270,24 @@ def _around(call: CallOp) -> Iterator[CallOp]:
 def listed(types: Sequence[Attribute]) -> str:
     """Returns types as a list for messages."""
     return f"({', '.join(map(str, types))})"
+
+
+def print_signature(printer: Printer, op: IRDLOperation, operands: Sequence[SSAValue] | None = None) -> None:
+    """Prints an op's attributes, and the types of its operands (of `operands`, if given) and results."""
+    if op.attributes:
+        printer.print_op_attributes(op.attributes, print_keyword=True)
+    printer.print_string(" : (")
+    printer.print_list(op.operands if operands is None else operands, lambda x: printer.print_attribute(x.type))
+    printer.print_string(") -> (")
+    printer.print_list(op.result_types, printer.print_attribute)
+    printer.print_string(") ")
+
+
+def parse_signature(parser: Parser) -> tuple[dict[str, Attribute], Sequence[Attribute], Sequence[Attribute]]:
+    """Parses what `print_signature` prints: attributes, and the types of operands and results."""
+    attributes = parser.parse_optional_attr_dict_with_keyword()
+    parser.parse_punctuation(":")
+    types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    parser.parse_punctuation("->")
+    results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    return {} if attributes is None else dict(attributes.data), types, results

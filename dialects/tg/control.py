@@ -25,7 +25,17 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, Pure
 
 from tensorgrad.dialects.tg.base import Tensor, int_value, integer, require, tensor
-from tensorgrad.dialects.tg.call import CallOp, ReturnOp, check_region, check_returned, check_tensors, listed, returned
+from tensorgrad.dialects.tg.call import (
+    CallOp,
+    ReturnOp,
+    check_region,
+    check_returned,
+    check_tensors,
+    listed,
+    parse_signature,
+    print_signature,
+    returned,
+)
 
 
 @irdl_op_definition
@@ -152,7 +162,7 @@ class ScanOp(IRDLOperation):
         printer.print_string(f" length = {self.count}")
         if self.reverse is not None:
             printer.print_string(" reverse")
-        _print_signature(printer, self)
+        print_signature(printer, self)
         printer.print_region(self.body)
 
     @classmethod
@@ -167,7 +177,7 @@ class ScanOp(IRDLOperation):
         properties: dict[str, Attribute] = {"length": integer(parser.parse_integer())}
         if parser.parse_optional_keyword("reverse"):
             properties["reverse"] = UnitAttr()
-        attributes, types, results = _parse_signature(parser)
+        attributes, types, results = parse_signature(parser)
         operands = parser.resolve_operands([operand for group in groups for operand in group], types, start)
         properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(group) for group in groups])
         return cls.create(
@@ -245,7 +255,7 @@ class CondOp(IRDLOperation):
         printer.print_string(" (")
         printer.print_list(self.inputs, printer.print_ssa_value)
         printer.print_string(")")
-        _print_signature(printer, self, self.inputs)
+        print_signature(printer, self, self.inputs)
         printer.print_region(self.then)
         printer.print_string(" else ")
         printer.print_region(self.otherwise)
@@ -255,7 +265,7 @@ class CondOp(IRDLOperation):
         start = parser.pos
         predicate = parser.resolve_operand(parser.parse_unresolved_operand(), tensor((), i1))
         unresolved = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        attributes, types, results = _parse_signature(parser)
+        attributes, types, results = parse_signature(parser)
         operands = parser.resolve_operands(unresolved, types, start)
         then = parser.parse_region()
         parser.parse_keyword("else")
@@ -286,28 +296,8 @@ def set_returned(block: Block, values: Sequence[SSAValue]) -> None:
     new = ReturnOp(values)
     new.location = old.location
     block.insert_op_after(new, old)
-    old.detach()
-    old.erase()
+    block.erase_op(old)
 
 
 def _segments(*groups: Sequence[SSAValue]) -> dict[str, Attribute]:
     return {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(group) for group in groups])}
-
-
-def _print_signature(printer: Printer, op: IRDLOperation, operands: Sequence[SSAValue] | None = None) -> None:
-    if op.attributes:
-        printer.print_op_attributes(op.attributes, print_keyword=True)
-    printer.print_string(" : (")
-    printer.print_list(op.operands if operands is None else operands, lambda x: printer.print_attribute(x.type))
-    printer.print_string(") -> (")
-    printer.print_list(op.result_types, printer.print_attribute)
-    printer.print_string(") ")
-
-
-def _parse_signature(parser: Parser) -> tuple[dict[str, Attribute], Sequence[Attribute], Sequence[Attribute]]:
-    attributes = parser.parse_optional_attr_dict_with_keyword()
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    parser.parse_punctuation("->")
-    results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    return {} if attributes is None else dict(attributes.data), types, results

@@ -12,6 +12,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, is_float, prepared
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, type_of
@@ -71,8 +72,7 @@ class Template:
         last = block.last_op
         assert last is not None
         values = list(last.operands)
-        last.detach()
-        last.erase()
+        Rewriter.erase_op(last)
         block.add_op(ReturnOp(values))
         return cls(function.sym_name.data, block)
 
@@ -145,8 +145,7 @@ def _module_of(template: Template) -> ModuleOp:
     values = returned(block)
     end = block.last_op
     assert end is not None
-    end.detach()
-    end.erase()
+    Rewriter.erase_op(end)
     block.add_op(func.ReturnOp(*values))
     kinds = FunctionType.from_lists([argument.type for argument in block.args], [value.type for value in values])
     return ModuleOp([FuncOp("function", kinds, Region(block))])
@@ -176,8 +175,7 @@ def _derived(template: Template, requested: tuple[bool, ...]) -> Derivative:
             places.append((("result", i), argument))
     end = block.last_op
     assert end is not None
-    end.detach()
-    end.erase()
+    Rewriter.erase_op(end)
     outputs = list(dict.fromkeys(piece for piece in pieces if piece is not None))
     block.add_op(ReturnOp(outputs))
     erase_dead(block)

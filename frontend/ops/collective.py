@@ -13,7 +13,7 @@ from tensorgrad.dialects.tg import collective
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import multiply
-from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.promotion import as_tensor, check_numbers
 from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.runtime.group.membership import current_group
 from tensorgrad.tracing.checks import is_integer
@@ -46,7 +46,7 @@ def all_reduce(x: TensorLike, reduction: str = "sum") -> Tensor:
     tensor = as_tensor(x)
     if reduction not in REDUCTIONS:
         raise OptionError(f"all_reduce: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}")
-    _check_numbers(tensor, "all_reduce")
+    check_numbers("all_reduce", tensor.dtype)
     if reduction == MEAN and not is_float(tensor.dtype):
         raise DTypeError(f"all_reduce: a mean is of floats, not of {SHORT[tensor.dtype]}; cast first")
     size = current_group().size
@@ -72,7 +72,7 @@ def reduce_scatter(x: TensorLike, axis: int = 0) -> Tensor:
     """
     tensor, size = as_tensor(x), current_group().size
     place = normalized_axis(axis, tensor.ndim, "reduce_scatter")
-    _check_numbers(tensor, "reduce_scatter")
+    check_numbers("reduce_scatter", tensor.dtype)
     if tensor.shape[place] % size:
         raise ShapeError(
             f"reduce_scatter: axis {axis} of shape {tensor.shape} is not divisible by {size}, one for each process"
@@ -117,8 +117,3 @@ def broadcast_from(x: TensorLike, root: int = 0) -> Tensor:
     if not is_integer(root, 0) or root >= size:
         raise OptionError(f"broadcast_from: root must be a rank of the group, from 0 to {size - 1}, got {root!r}")
     return emit(collective.CollectiveBroadcastOp, [as_tensor(x)], root=integer(root), size=integer(size))
-
-
-def _check_numbers(tensor: Tensor, what: str) -> None:
-    if SHORT[tensor.dtype] == "bool":
-        raise DTypeError(f"{what}: takes numbers, not bool; cast first")

@@ -10,9 +10,9 @@ from tensorgrad.dialects.tg import convolution
 from tensorgrad.dialects.tg.base import ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
 from tensorgrad.errors import ShapeError
-from tensorgrad.ops.contract import numbers, whole
+from tensorgrad.ops.contract import whole
 from tensorgrad.ops.joining import pad
-from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.promotion import as_tensor, common_numbers
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
 from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding
 from tensorgrad.tracing.likes import TensorLike
@@ -133,7 +133,7 @@ def col2im(
          [2., 4., 2.],
          [1., 2., 1.]], dtype=f32)
     """
-    tensor = numbers("col2im", x)[0]
+    tensor = common_numbers("col2im", x)[0]
     extents = listed(list(output_size), len(output_size), "col2im: output_size")
     grid = _Grid("col2im", extents, size, stride, padding, dilation)
     window, count = math.prod(grid.size), len(extents)

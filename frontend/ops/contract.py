@@ -10,11 +10,10 @@ from typing import Any
 
 from tensorgrad.dialects.tg import contract
 from tensorgrad.dialects.tg.base import ints, size_of
-from tensorgrad.errors import DTypeError, ShapeError
-from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.errors import ShapeError
+from tensorgrad.ops.promotion import broadcast_to, common_numbers
 from tensorgrad.ops.reduce import sum as sum_over
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
-from tensorgrad.tracing.dtypes import NAMES, promote
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -32,24 +31,6 @@ def contracted(
         lhs_contracting=ints(inner[0]),
         rhs_contracting=ints(inner[1]),
     )
-
-
-def numbers(what: str, *operands: Any) -> list[Tensor]:
-    """Returns operands as tensors of one common dtype, which is not bool.
-
-    Raises:
-        DTypeError: They have no common dtype, or it is bool.
-    """
-    tensors = [as_tensor(x) for x in operands]
-    dtype = tensors[0].dtype
-    try:
-        for tensor in tensors[1:]:
-            dtype = promote(dtype, tensor.dtype)
-    except DTypeError as error:
-        raise DTypeError(f"{what}: {error}") from None
-    if dtype == NAMES["bool"]:
-        raise DTypeError(f"{what}: takes numbers, not bool; cast first")
-    return [cast(tensor, dtype) for tensor in tensors]
 
 
 def whole(value: Any, what: str) -> int:
@@ -76,7 +57,7 @@ def tensordot(x: TensorLike, y: TensorLike, axes: int | Sequence[Axes] = 2) -> T
         >>> tg.tensordot(tg.ones((2, 3, 4)), tg.ones((4, 3, 5)), axes=([1, 2], [1, 0])).shape
         (2, 5)
     """
-    left, right = numbers("tensordot", x, y)
+    left, right = common_numbers("tensordot", x, y)
     if isinstance(axes, (tuple, list)):
         if len(axes) != 2:
             raise ShapeError(f"tensordot: axes must be a number or two lists, got {axes!r}")
@@ -102,7 +83,7 @@ def outer(x: TensorLike, y: TensorLike) -> Tensor:
         Array([[10., 20., 30.],
          [20., 40., 60.]], dtype=f32)
     """
-    left, right = numbers("outer", x, y)
+    left, right = common_numbers("outer", x, y)
     return contracted(reshape(left, -1), reshape(right, -1), ([], []), ([], []))
 
 
@@ -136,7 +117,7 @@ def einsum(subscripts: str, *operands: TensorLike) -> Tensor:
         raise ShapeError(f"einsum: the subscripts must be a string such as 'ij,jk->ik', got {subscripts!r}")
     if not operands:
         raise ShapeError("einsum: needs an operand")
-    tensors = numbers("einsum", *operands)
+    tensors = common_numbers("einsum", *operands)
     inputs, output = _parsed(subscripts, tensors)
     sizes = _sizes(subscripts, tensors, inputs)
     unknown = [label for label in output if label not in sizes]

@@ -9,9 +9,9 @@ from tensorgrad.dialects.tg import convolution
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.dialects.tg.convolution import spread
 from tensorgrad.errors import ShapeError
-from tensorgrad.ops.contract import numbers, whole
+from tensorgrad.ops.contract import whole
 from tensorgrad.ops.elementwise.arithmetic import add
-from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.promotion import as_tensor, common_numbers
 from tensorgrad.ops.shape import flip, reshape, transpose
 from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding
 from tensorgrad.tracing.likes import TensorLike
@@ -20,7 +20,7 @@ from tensorgrad.tracing.tracer import emit
 
 
 def _conv_operands(what: str, x: Any, w: Any, spatial: int | None) -> tuple[Tensor, Tensor, int]:
-    images, weights = numbers(what, x, w)
+    images, weights = common_numbers(what, x, w)
     count = images.ndim - 2
     expected = "" if spatial is None else f" ({spatial} of them)"
     if count < 0 or weights.ndim != images.ndim or spatial not in (None, count):

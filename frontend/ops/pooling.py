@@ -13,7 +13,7 @@ from tensorgrad.dialects.tg import convolution, shape
 from tensorgrad.dialects.tg.base import NumpyArray, ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.ops.contract import numbers, whole
+from tensorgrad.ops.contract import whole
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     divide,
@@ -27,7 +27,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.functions import isnan
 from tensorgrad.ops.joining import moveaxis
-from tensorgrad.ops.promotion import as_tensor, cast
+from tensorgrad.ops.promotion import as_tensor, cast, common_numbers
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import mean
 from tensorgrad.ops.reduce import min as smallest
@@ -251,7 +251,7 @@ def max_pool(
         >>> tg.max_pool(tg.ones((1, 3, 8, 8)), (3, 3), stride=(2, 2), padding=1).shape
         (1, 3, 4, 4)
     """
-    tensor = numbers("max_pool", x)[0]
+    tensor = common_numbers("max_pool", x)[0]
     return Pool("max_pool", tensor, size, stride, padding, dilation, ceil_mode).largest(tensor, return_indices)
 
 
@@ -285,7 +285,7 @@ def max_unpool(
         >>> tg.max_unpool(values, indices, 2)
         Array([[[0., 3., 7., 0.]]], dtype=f32)
     """
-    tensor, where_ = numbers("max_unpool", x)[0], as_indices(indices, "max_unpool")
+    tensor, where_ = common_numbers("max_unpool", x)[0], as_indices(indices, "max_unpool")
     if where_.shape != tensor.shape:
         raise ShapeError(f"max_unpool: {tensor.shape} and indices {where_.shape} differ in shape")
     axes = last_axes("max_unpool", tensor, size)
@@ -346,7 +346,7 @@ def avg_pool(
         >>> tg.avg_pool([[[1.0, 3.0, 5.0, 7.0]]], 2)
         Array([[[2., 6.]]], dtype=f32)
     """
-    tensor = numbers("avg_pool", x)[0]
+    tensor = common_numbers("avg_pool", x)[0]
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
     pool = Pool("avg_pool", tensor, size, stride, padding, dilation, ceil_mode)
     if divisor_override is not None and not whole(divisor_override, "avg_pool: divisor_override"):
@@ -389,7 +389,7 @@ def adaptive_avg_pool(x: TensorLike, size: int | Sequence[int | None]) -> Tensor
         >>> tg.adaptive_avg_pool(tg.ones((1, 3, 7, 5)), (2, 2)).shape
         (1, 3, 2, 2)
     """
-    tensor = numbers("adaptive_avg_pool", x)[0]
+    tensor = common_numbers("adaptive_avg_pool", x)[0]
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
     axes, counts = _adaptive("adaptive_avg_pool", tensor, size)
     even = [tensor.shape[axis] // n if tensor.shape[axis] % n == 0 else 1 for axis, n in zip(axes, counts, strict=True)]
@@ -424,7 +424,7 @@ def adaptive_max_pool(x: TensorLike, size: int | Sequence[int | None], return_in
         >>> tg.adaptive_max_pool([[[1.0, 4.0, 2.0, 3.0]]], 2)
         Array([[[4., 3.]]], dtype=f32)
     """
-    tensor = numbers("adaptive_max_pool", x)[0]
+    tensor = common_numbers("adaptive_max_pool", x)[0]
     axes, counts = _adaptive("adaptive_max_pool", tensor, size)
     if any(tensor.shape[axis] % count for axis, count in zip(axes, counts, strict=True)):
         return _Parts(tensor, axes, counts).largest(tensor, return_indices)

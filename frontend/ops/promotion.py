@@ -205,3 +205,26 @@ def common(what: str, *operands: Any) -> list[Tensor]:
     ready = promoted(what, *operands)
     extents = broadcast_shapes(*(x.shape for x in ready), what=what)
     return [broadcast_to(x, extents) for x in ready]
+
+
+def common_numbers(what: str, *operands: Any) -> list[Tensor]:
+    """Returns operands as tensors of one common dtype, which is not bool.
+
+    Raises:
+        DTypeError: They have no common dtype, or it is bool.
+    """
+    tensors = [as_tensor(x) for x in operands]
+    dtype = tensors[0].dtype
+    try:
+        for tensor in tensors[1:]:
+            dtype = promote(dtype, tensor.dtype)
+    except DTypeError as error:
+        raise DTypeError(f"{what}: {error}") from None
+    check_numbers(what, dtype)
+    return [cast(tensor, dtype) for tensor in tensors]
+
+
+def check_numbers(what: str, dtype: DType) -> None:
+    """Raises `DTypeError` for bool."""
+    if dtype == NAMES["bool"]:
+        raise DTypeError(f"{what}: takes numbers, not bool; cast first")

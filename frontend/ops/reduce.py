@@ -15,11 +15,11 @@ from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient, where
 from tensorgrad.ops.elementwise.arithmetic import where as choose
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log, sqrt
-from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broadcast_to, cast
+from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broadcast_to, cast, common_numbers
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
 from tensorgrad.runtime.errors import warn_user
-from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float, is_half, promote
+from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float, is_half
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
@@ -200,13 +200,7 @@ def matmul(x: TensorLike, y: TensorLike) -> Tensor:
     inner = right.shape[0] if right.ndim == 1 else right.shape[-2]
     if left.shape[-1] != inner:
         raise ShapeError(f"matmul: inner extents differ: {left.shape} @ {right.shape} ({left.shape[-1]} and {inner})")
-    try:
-        dtype = promote(left.dtype, right.dtype)
-    except DTypeError as error:
-        raise DTypeError(f"matmul: {error}") from None
-    if dtype == NAMES["bool"]:
-        raise DTypeError("matmul: takes numbers, not bool; cast first")
-    left, right = cast(left, dtype), cast(right, dtype)
+    left, right = common_numbers("matmul", left, right)
     if right.ndim <= 2:
         return _dot(left, right, 0)
     if left.ndim == 1:

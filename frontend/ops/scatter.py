@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
+from tensorgrad.errors import OptionError, ShapeError, TraceError
 from tensorgrad.ops.cumulative import Combine, Parts, associative_scan, farthest
 from tensorgrad.ops.elementwise.arithmetic import (
     equal,
@@ -32,7 +32,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.index import axis_of_indices, updates_at
 from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
-from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, check_numbers, in_dtype
 from tensorgrad.ops.shape import (
     as_indices,
     counted_from_front,
@@ -138,8 +138,7 @@ def scatter_reduce(
     if reduce not in REDUCTIONS:
         raise OptionError(f"scatter_reduce: reduce {reduce!r} is not one of {', '.join(REDUCTIONS)}")
     tensor = as_tensor(x)
-    if tensor.dtype == NAMES["bool"]:
-        raise DTypeError("scatter_reduce: takes numbers, not bool; cast first")
+    check_numbers("scatter_reduce", tensor.dtype)
     wide = cast(tensor, _wide(tensor.dtype, reduce))
     place, lines = _lines(wide, axis, indices, in_dtype(updates, tensor.dtype), "scatter_reduce")
     if lines is None:
@@ -247,8 +246,7 @@ def _segments(
 ) -> Tensor:
     """Returns the rows of each segment reduced; `empty` gives the identity element, for segments without rows."""
     tensor, numbers = as_tensor(x), as_indices(segment_ids, what)
-    if tensor.dtype == NAMES["bool"]:
-        raise DTypeError(f"{what}: takes numbers, not bool; cast first")
+    check_numbers(what, tensor.dtype)
     if tensor.shape[: numbers.ndim] != numbers.shape:
         raise ShapeError(f"{what}: x {tensor.shape} does not begin with the axes of segment_ids {numbers.shape}")
     count, row = _segment_count(what, numbers, num_segments), tensor.shape[numbers.ndim :]

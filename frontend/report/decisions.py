@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.dialects.builtin import LocationAttr, ModuleOp
-from xdsl.dialects.func import FuncOp
 
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.locations import line_in
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.passes.buffers import decisions as told
@@ -98,8 +98,7 @@ def names_of_results(module: ModuleOp) -> dict[str, str]:
     """Returns the names of the tensors that a module of buffers writes, by that of the argument that each is."""
     return {
         str(argument.name_hint): slot.name
-        for function in module.ops
-        if isinstance(function, FuncOp) and function.body.blocks
+        for function in defined_functions(module)
         for argument, slot in zip(function.args, arguments_of(function), strict=True)
     }
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tensorgrad.report.columns import aligned
 from tensorgrad.report.compare import Comparison
 from tensorgrad.report.facts import Facts
+from tensorgrad.runtime.columns import aligned
 from tensorgrad.runtime.printable import printable
 
 

@@ -264,6 +264,17 @@ def leaf_type(leaf: object) -> TensorType:
     return tensor(array.shape, ELEMENT_TYPES[array.dtype])
 
 
+def as_argument(value: Any, dtype: DType | None = None) -> Tensor:
+    """Returns an argument of a transform as a tensor; other values than tensors take the dtype, if one is given.
+
+    Raises:
+        TraceError: Its trace has ended.
+    """
+    if isinstance(value, Traced):
+        check_usable(value)
+    return value if isinstance(value, Tensor) else Array(as_array(value, dtype))
+
+
 def as_result(value: object, name: str) -> Tensor:
     """Returns a traced function's result as a tensor.
 

@@ -22,13 +22,12 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.likes import Result, TensorLike
 from tensorgrad.tracing.location import user_line, user_location
-from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tensor import Tensor, Traced
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import (
-    as_array,
+    as_argument,
     as_result,
     check_function,
-    check_usable,
     current_trace,
     new_argument,
     tracing,
@@ -213,7 +212,7 @@ def fori_loop(
     """
     check_function(body, "fori_loop")
     step = _checked("fori_loop", body)
-    bounds = [_as_tensor(bound) for bound in (lower, upper)]
+    bounds = [as_argument(bound) for bound in (lower, upper)]
     for bound in bounds:
         if bound.shape or bound.dtype.kind not in "iu":
             raise DTypeError(
@@ -246,7 +245,7 @@ def _checked(what: str, body: Callable[..., Any]) -> Callable[..., Any]:
 
 def _predicate(what: str, name: str, value: Any) -> Tensor:
     """Returns a predicate as a tensor: a scalar bool."""
-    tensor = _as_tensor(value)
+    tensor = as_argument(value)
     if tensor.shape != ():
         raise ShapeError(f"{what}: {name} must be a scalar, it has shape {tensor.shape}")
     if SHORT[tensor.dtype] != "bool":
@@ -256,12 +255,6 @@ def _predicate(what: str, name: str, value: Any) -> Tensor:
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", "function")
-
-
-def _as_tensor(leaf: Any) -> Tensor:
-    if isinstance(leaf, Traced):
-        check_usable(leaf)
-    return leaf if isinstance(leaf, Tensor) else Array(as_array(leaf))
 
 
 class _Leaves:
@@ -275,7 +268,7 @@ class _Leaves:
 
     def __init__(self, tree: Any):
         leaves, self.rebuild = trees.flatten(tree)
-        self.tensors = [_as_tensor(leaf) for leaf in leaves]
+        self.tensors = [as_argument(leaf) for leaf in leaves]
         self.paths = trees.paths(tree)
 
     def filled(self, tensors: Sequence[Tensor]) -> _Leaves:

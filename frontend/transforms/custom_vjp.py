@@ -20,10 +20,10 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.likes import Result
 from tensorgrad.tracing.location import user_line, user_location
-from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tensor import Tensor, Traced
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import (
-    as_array,
+    as_argument,
     as_result,
     check_usable,
     current_trace,
@@ -130,7 +130,7 @@ class _Arguments:
         self.counts = [len(leaves) for leaves, _ in parts]
         self.paths = [trees.paths(args[number]) for number in self.moving]
         self._rebuild = [rebuild for _, rebuild in parts]
-        self.leaves = [_tensor(leaf) for leaves, _ in parts for leaf in leaves]
+        self.leaves = [as_argument(leaf) for leaves, _ in parts for leaf in leaves]
 
     def filled(self, leaves: Sequence[Any]) -> list[Any]:
         """Returns the arguments with other tensors."""
@@ -138,12 +138,6 @@ class _Arguments:
         for number, count, rebuild in zip(self.moving, self.counts, self._rebuild, strict=True):
             result[number] = rebuild([next(rest) for _ in range(count)])
         return result
-
-
-def _tensor(leaf: Any) -> Tensor:
-    if isinstance(leaf, Traced):
-        check_usable(leaf)
-    return leaf if isinstance(leaf, Tensor) else Array(as_array(leaf))
 
 
 class _Call:
@@ -290,7 +284,7 @@ class _Call:
     def _piece(self, what: str, leaf: Any, like: Tensor) -> Tensor:
         if not is_float(like.dtype):
             raise DTypeError(f"{what} is {SHORT[like.dtype]}; only floats have cotangents, give None")
-        tensor = leaf if isinstance(leaf, Tensor) else Array(as_array(leaf, like.dtype))
+        tensor = as_argument(leaf, like.dtype)
         if tensor.shape != like.shape:
             raise ShapeError(f"{what} has shape {like.shape}, its cotangent {tensor.shape}")
         if tensor.dtype != like.dtype:

@@ -28,9 +28,8 @@ from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.trace import Lifting
 from tensorgrad.tracing.tracer import (
-    as_array,
+    as_argument,
     as_result,
-    check_usable,
     current_trace,
     device_of,
     new_argument,
@@ -229,9 +228,7 @@ def primal(leaf: Any, what: str = "grad") -> Tensor:
         DTypeError: It is not a float.
         TraceError: Its trace has ended.
     """
-    tensor = leaf if isinstance(leaf, Tensor) else Array(as_array(_weak(leaf)))
-    if isinstance(tensor, Traced):
-        check_usable(tensor)
+    tensor = as_argument(_weak(leaf))
     if not is_float(tensor.dtype):
         raise DTypeError(
             f"{what}: an argument to differentiate by is {SHORT[tensor.dtype]}; only floats have derivatives"

@@ -21,9 +21,9 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.likes import Positional
 from tensorgrad.tracing.location import user_location
-from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tensor import Tensor, Traced
 from tensorgrad.tracing.trace import Trace
-from tensorgrad.tracing.tracer import as_array, as_result, check_usable, current_trace, note_derivative, value_in
+from tensorgrad.tracing.tracer import as_argument, as_result, check_usable, current_trace, note_derivative, value_in
 from tensorgrad.transforms.grad import apart, computed, grad, primal
 
 Pullback: TypeAlias = Callable[[Any], tuple[Any, ...]]
@@ -282,10 +282,8 @@ class _Tree:
             raise ShapeError(f"{what}: {name} must be a tree with the leaves {expected}")
         result: list[Tensor] = []
         for leaf, path, like in zip(leaves, paths, self.leaves, strict=True):
-            if isinstance(leaf, Traced):
-                check_usable(leaf)
             where = f"{name}{path and '.'}{path}"
-            tensor = leaf if isinstance(leaf, Tensor) else Array(as_array(leaf, like.dtype))
+            tensor = as_argument(leaf, like.dtype)
             if tensor.shape != like.shape:
                 raise ShapeError(f"{what}: {where} has shape {tensor.shape}, expected {like.shape}")
             if tensor.dtype != like.dtype:

@@ -19,13 +19,12 @@ from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.likes import Positional, Result
 from tensorgrad.tracing.location import user_location
-from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tensor import Tensor, Traced
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import (
-    as_array,
+    as_argument,
     as_result,
     check_function,
-    check_usable,
     current_trace,
     emit,
     new_argument,
@@ -80,7 +79,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         mapped = [position for position, axis in enumerate(axes) if axis is not None]
         if not mapped:
             raise TraceError(f"vmap: no argument has an axis of examples; in_axes is {in_axes!r}")
-        tensors = [_tensor(leaves[position]) for position in mapped]
+        tensors = [as_argument(leaves[position]) for position in mapped]
         places = [_place(argument, axes[position]) for argument, position in zip(tensors, mapped, strict=True)]
         counts = sorted({argument.shape[place] for argument, place in zip(tensors, places, strict=True)})
         if len(counts) != 1 or not counts[0]:
@@ -104,13 +103,6 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         return program(*tensors)
 
     return call
-
-
-def _tensor(leaf: Any) -> Tensor:
-    result = leaf if isinstance(leaf, Tensor) else Array(as_array(leaf))
-    if isinstance(result, Traced):
-        check_usable(result)
-    return result
 
 
 def _place(x: Tensor, axis: int) -> int:

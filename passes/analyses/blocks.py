@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def rounded_up(extent: int, block: int) -> int:
-    """Returns the extent rounded up to whole blocks."""
+    """Returns an extent, a size or an offset rounded up to whole blocks, or to an alignment."""
     return -(-extent // block) * block
 
 

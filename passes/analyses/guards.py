@@ -17,12 +17,13 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1, i32
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.ranges import Range, range_of_expression
 from tensorgrad.dialects.tg.base import ui32
-from tensorgrad.passes.analyses.trips import constant
 from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.scalars import constant_integer
 
 Leaf: TypeAlias = Callable[[Operation], "Range | None"]
 """Returns the range of an op's result that doesn't follow from operands: a loop index, a thread index."""
@@ -297,7 +298,7 @@ class Ranges:
 
     def _signed(self, value: SSAValue, depth: int) -> Range:
         """Returns the range of an operand; that of a constant with its sign."""
-        number = constant(value)
+        number = constant_integer(value)
         return self.of(value, depth + 1) if number is None else (number, number)
 
     def _comparison(self, op: arith.CmpiOp, depth: int) -> Range:
@@ -420,8 +421,7 @@ def _dissolved(op: scf.IfOp, holds: bool) -> Operation | None:
                 first = first or inner_op
     for old, new in zip(op.results, values, strict=True):
         old.replace_all_uses_with(new)
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)
     return first or following
 
 
@@ -430,8 +430,7 @@ def _fold_select(op: arith.SelectOp, ranges: Ranges) -> bool:
     if known is None:
         return False
     op.result.replace_all_uses_with(op.lhs if known else op.rhs)
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)
     return True
 
 

@@ -17,6 +17,7 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import (
@@ -99,8 +100,7 @@ class Stage:
                 continue
             value = index_value(self.body, op, expression, len(extents))
             op.results[0].replace_all_uses_with(value)
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
     def merge_equal_reads(self) -> None:
         """Merges duplicate reads of an element."""
@@ -353,8 +353,7 @@ def erase_stages(whole: Parts) -> None:
     """Erases the stages of a kernel that has been replaced."""
     for stage in whole.stages:
         for op in reversed(list(stage.body.ops)):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def erase_unused(stage: Stage) -> None:
@@ -369,8 +368,7 @@ def erase_unused(stage: Stage) -> None:
 def _erase_unused_ops(block: Block) -> None:
     for op in reversed(list(block.ops)):
         if op.results and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
             continue
         for region in op.regions:
             _erase_unused_ops(region.block)

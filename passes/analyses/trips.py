@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.scalars import constant_integer
 
 MOST_TRIPS = "buf.most_trips"
 """The attribute of a loop with computed bounds for its maximum trip count."""
@@ -72,15 +73,8 @@ def most_trips(loop: scf.ForOp) -> int:
     bound = loop.attributes.get(MOST_TRIPS)
     if isinstance(bound, IntegerAttr):
         return bound.value.data
-    low, step = constant(loop.lb) or 0, max(constant(loop.step) or 1, 1)
+    low, step = constant_integer(loop.lb) or 0, max(constant_integer(loop.step) or 1, 1)
     return max(-(-(largest(loop.ub) - low) // step), 0)
-
-
-def constant(value: SSAValue) -> int | None:
-    """Returns the value of a constant, `None` for any other value."""
-    owner = value.owner
-    number = owner.value if isinstance(owner, arith.ConstantOp) else None
-    return number.value.data if isinstance(number, IntegerAttr) else None
 
 
 def largest(value: SSAValue) -> int:
@@ -101,7 +95,7 @@ def _of_both(combine: Callable[[int, int], int]) -> Callable[[Operation], int]:
 
 
 def _divided(op: Operation) -> int:
-    return largest(op.operands[0]) // max(constant(op.operands[1]) or 1, 1)
+    return largest(op.operands[0]) // max(constant_integer(op.operands[1]) or 1, 1)
 
 
 def _remainder(op: Operation) -> int:
@@ -109,7 +103,7 @@ def _remainder(op: Operation) -> int:
 
 
 def _shifted(op: Operation) -> int:
-    return largest(op.operands[0]) >> (constant(op.operands[1]) or 0)
+    return largest(op.operands[0]) >> (constant_integer(op.operands[1]) or 0)
 
 
 def _workgroup_size(op: Operation) -> tuple[int, ...]:
@@ -129,7 +123,7 @@ def _local_index(op: Operation) -> int:
 
 
 LARGEST: dict[type[Operation], Callable[[Operation], int | None]] = {
-    arith.ConstantOp: lambda op: constant(op.results[0]),
+    arith.ConstantOp: lambda op: constant_integer(op.results[0]),
     arith.AddiOp: _of_both(lambda x, y: x + y),
     arith.MuliOp: _of_both(lambda x, y: x * y),
     arith.MinUIOp: _of_both(min),

@@ -267,14 +267,8 @@ def _is_zero(value: SSAValue) -> bool:
 
 def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> OperandPosition | None:
     """Returns the position of a buffer's accesses by an index map over loops with these extents, if it is linear."""
-    return _in_line(buffer, m.results, extents, None)
-
-
-def _in_line(
-    buffer: SSAValue, results: Sequence[AffineExpr], extents: Sequence[int], guard: SSAValue | None
-) -> OperandPosition | None:
-    linear = affine.linear_position(results, shape_of(buffer), extents)
-    return OperandPosition(linear, guard) if all(isinstance(atom, AffineDimExpr) for atom in linear.terms) else None
+    linear = affine.linear_position(m.results, shape_of(buffer), extents)
+    return OperandPosition(linear, None) if all(isinstance(atom, AffineDimExpr) for atom in linear.terms) else None
 
 
 def _guards(argument: BlockArgument, value: SSAValue, needed: set[SSAValue]) -> set[SSAValue] | None:

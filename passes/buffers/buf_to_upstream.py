@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import (
@@ -39,6 +40,7 @@ from tensorgrad.dialects.buf import (
     shape_of,
 )
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RunOp
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.signature import Role, arguments_of, read_slot
 from tensorgrad.dialects.stages import generic
 from tensorgrad.dialects.wgsl import RemFOp
@@ -103,9 +105,8 @@ class BufToUpstreamPass(LevelPass):
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.walk():
             _check(inner)
-        for inner in list(op.ops):
-            if isinstance(inner, FuncOp) and inner.body.blocks:
-                _Function(op, inner).run()
+        for inner in defined_functions(op):
+            _Function(op, inner).run()
 
 
 def _check(op: Operation) -> None:
@@ -231,8 +232,7 @@ class _Function:
                 self._insert(_filled(storage, 0), arena)
             self._insert(memref.DeallocOp.get(storage), self.last)
         else:
-            storage = self.block.insert_arg(arena.result.type, len(self.block.args))
-            storage.location = arena.location
+            storage = self.block.insert_arg(arena.result.type, len(self.block.args), arena.location)
         arena.result.replace_all_uses_with(storage)
         _erase(arena)
 
@@ -306,5 +306,4 @@ def _replace(old: Operation, new: Operation) -> None:
 
 
 def _erase(op: Operation) -> None:
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)

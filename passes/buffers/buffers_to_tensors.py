@@ -15,6 +15,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
 from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
@@ -50,12 +51,10 @@ class BuffersToTensorsPass(LevelPass):
         for inner in op.walk():
             _check(inner)
         constants = {inner.sym_name.data: inner for inner in op.ops if isinstance(inner, memref.GlobalOp)}
-        for inner in op.ops:
-            if isinstance(inner, FuncOp) and inner.body.blocks:
-                _Function(inner, constants).run()
+        for inner in defined_functions(op):
+            _Function(inner, constants).run()
         for constant in constants.values():
-            constant.detach()
-            constant.erase()
+            Rewriter.erase_op(constant)
 
 
 def _check(op: Operation) -> None:
@@ -93,8 +92,7 @@ class _Function:
         values = [self._held(argument, last) for argument in results]
         self._insert(ReturnOp(*values), last)
         for op in reversed([*replaced, last]):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
         for argument in results:
             self.block.erase_arg(argument)
         types = [value.type for value in values]

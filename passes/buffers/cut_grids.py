@@ -12,6 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, UnknownLoc, i64
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import VALUE, KernelOp, ViewOp, buffer_type, element_bytes, element_of, shape_of
 from tensorgrad.dialects.buf_control import RepeatOp
@@ -183,8 +184,7 @@ class _Cutting:
             part = put_together(piece)
             part.properties["schedule"] = ScheduleAttr(choose(part, self._target))
             cast(Block, kernel.parent).insert_op_before(part, kernel)
-        kernel.detach()
-        kernel.erase()
+        Rewriter.erase_op(kernel)
 
     def _cut(self, kernel: KernelOp, cut: Cut) -> None:
         """Replaces a kernel with the parts of a cut, in order."""

@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.passes.analyses.graph import KernelGraph
 from tensorgrad.passes.analyses.liveness import allocated, most_bytes, readers_of
 from tensorgrad.passes.functions import return_of
@@ -32,9 +33,8 @@ class OrderKernelsPass(LevelPass):
     levels = KERNELS
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _order(function)
+        for function in defined_functions(op):
+            _order(function)
 
 
 def _order(function: FuncOp) -> None:

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
 from tensorgrad.dialects.collective import REQUEST, START, WAIT
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, steps_of
 from tensorgrad.passes.analyses.machine import bucket_bytes
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
@@ -42,8 +43,8 @@ class OverlapCollectivesPass(LevelPass):
     message_bytes: int | None = None
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
+        for function in defined_functions(op):
+            if not has_calls(function):
                 _overlap(function, self.message_bytes)
 
 

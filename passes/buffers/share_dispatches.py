@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.schedule import Schedule, ScheduleAttr
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls
 from tensorgrad.passes.analyses.identity import kernel_structure
@@ -59,8 +60,8 @@ class ShareDispatchesPass(LevelPass):
     slack: int = 5
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
+        for function in defined_functions(op):
+            if not has_calls(function):
                 _check_scheduled(function)
                 _Sharing(function, self.target, self.slack).run()
 

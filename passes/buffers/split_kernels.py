@@ -13,8 +13,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, ViewOp, buffer_bytes, buffer_type, element_of, row_of, shape_of
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses.boxes import Boxes
 from tensorgrad.passes.analyses.cuts import fits
@@ -47,8 +49,8 @@ class SplitKernelsPass(LevelPass):
     target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
+        for function in defined_functions(op):
+            if not has_calls(function):
                 _Splitting(function, self.target).run()
 
 
@@ -69,8 +71,7 @@ class _Splitting:
                 continue
             for piece in self._pieces(take_apart(kernel)):
                 self.block.insert_op_before(put_together(piece), kernel)
-            kernel.detach()
-            kernel.erase()
+            Rewriter.erase_op(kernel)
 
     def _pieces(self, parts: Parts) -> list[Parts]:
         """Returns kernels that together compute what `parts` does, each within the limit if possible."""
@@ -228,8 +229,7 @@ def _only_result(stage: Stage, position: int, stored: SSAValue, at: AffineMap) -
     yield_op = YieldOp(op.results[0])
     yield_op.location = last.location
     stage.body.insert_op_before(yield_op, last)
-    last.detach()
-    last.erase()
+    Rewriter.erase_op(last)
     for argument in list(stage.body.args)[len(stage.reads) :]:
         stage.body.erase_arg(argument)
     stage.body.insert_arg(element_of(stored), len(stage.reads))

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_reduction, iterators_of, loop_extents
 from tensorgrad.passes.analyses.identity import by_structure
@@ -89,8 +90,7 @@ def split(kernel: KernelOp, loop: int, count: int) -> None:
     first, second = _halves(parts, loop, count, partial)
     for half in (first, second):
         block.insert_op_before(put_together(half), kernel)
-    kernel.detach()
-    kernel.erase()
+    Rewriter.erase_op(kernel)
 
 
 def _halves(parts: Parts, loop: int, count: int, partial: Sequence[SSAValue]) -> tuple[Parts, Parts]:

@@ -48,6 +48,7 @@ from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Role, Slot, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
+from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS
 from tensorgrad.passes.analyses.trips import kernel_iterations
 from tensorgrad.passes.codegen.llvm.convert_to_llvm import ACCESS, SCRATCH
@@ -240,7 +241,7 @@ class _Builder:
         """Returns a binding; one to a row has a byte stride for each enclosing loop."""
         row = value.owner if isinstance(value.owner, RowOp) else None
         view = cast(ViewOp, value.owner) if row is None else row.base
-        size = -(-buffer_bytes(cast("MemRefType[Attribute]", value.type)) // 4) * 4
+        size = rounded_up(buffer_bytes(cast("MemRefType[Attribute]", value.type)), 4)
         if row is None:
             return Binding(self.arena_index[view.arena], view.start, size, access)
         width = element_bytes(element_of(value))
@@ -294,7 +295,7 @@ class _Builder:
 
     def _copy(self, op: memref.CopyOp) -> Copy:
         source, target = cast(ViewOp, op.source.owner), cast(ViewOp, op.destination.owner)
-        size = -(-source.size // 4) * 4
+        size = rounded_up(source.size, 4)
         self.bytes_moved += 2 * size
         self.costs.append([2 * size, 0])
         return Copy(self.arena_index[source.arena], source.start, self.arena_index[target.arena], target.start, size)

@@ -8,6 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, NameLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.signature import ROLE, Role, Slot, arguments_of, results_of
@@ -49,8 +50,7 @@ class StablehloToTgPass(LevelPass):
             listed = "".join(f"\n  {fault}" for fault in dict.fromkeys(faults))
             raise DiagnosticException(f"{self.name}: this has no counterpart:{listed}")
         for function in list(op.body.block.ops):
-            function.detach()
-            function.erase()
+            Rewriter.erase_op(function)
         op.body.block.add_ops(converted)
         for name in [name for name in op.attributes if name.startswith(("jax.", "mhlo."))]:
             del op.attributes[name]

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 from xdsl.printer import Printer
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 
@@ -49,8 +50,7 @@ class TgToStablehloPass(LevelPass):
             converted[0].properties["sym_name"] = StringAttr("main")
         for old, new in zip(functions, converted, strict=True):
             op.body.block.insert_op_before(new, old)
-            old.detach()
-            old.erase()
+            Rewriter.erase_op(old)
         op.body.block.add_ops(decompositions.values())
 
 

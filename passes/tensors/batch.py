@@ -18,7 +18,7 @@ from tensorgrad.dialects.tg.contract import free_axes
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.dialects.tg.traits import Elementwise
-from tensorgrad.passes.tensors.batch_control import batch_cond, batch_scan, everywhere
+from tensorgrad.passes.tensors.batch_control import batch_cond, batch_scan, erase_ops, everywhere, hoist_independent
 from tensorgrad.passes.tensors.control import erase_unneeded
 from tensorgrad.passes.tensors.moving import copied
 from tensorgrad.passes.tensors.packing import concatenated
@@ -48,19 +48,11 @@ def repeated(
     """
     count = shape_of(next(iter(known.values())))[0]
     erase_unneeded(block, values)
-    dependent = set(known)
-    for op in list(block.ops):
-        if any(operand in dependent for operand in op.operands):
-            dependent.update(op.results)
-        else:
-            op.detach()
-            builder.insert(op)
+    hoist_independent(block, known, builder)
     known = dict(known)
     _batch(block, known, count, builder)
     results = [known[value] if value in known else everywhere(builder, value, count) for value in values]
-    for op in reversed(list(block.ops)):
-        op.detach()
-        op.erase()
+    erase_ops(block)
     return results
 
 

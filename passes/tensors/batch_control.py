@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 from xdsl.ir import Block, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
@@ -97,14 +98,12 @@ def _erase_replaced(body: Block, known: dict[SSAValue, SSAValue]) -> None:
     """Erases the ops and arguments that were replaced with batched ones; the arguments keep their order."""
     for op in reversed(list(body.ops)):
         if op.results and any(result in known for result in op.results):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
     old = list(body.args)
     remaining = [argument for argument in old if argument not in known.values()]
     for argument in remaining:
         source = known.get(argument, argument)
-        new = body.insert_arg(source.type, len(body.args))
-        new.location = argument.location
+        new = body.insert_arg(source.type, len(body.args), argument.location)
         source.replace_all_uses_with(new)
     for argument in old:
         body.erase_arg(argument)
@@ -151,16 +150,25 @@ def _branch(
             continue
         argument.replace_all_uses_with(operand)
         values = [operand if value is argument else value for value in values]
-    dependent: set[SSAValue] = set(inside)
-    for inner in [inner for inner in block.ops if inner.results]:
-        if any(operand in dependent for operand in inner.operands):
-            dependent.update(inner.results)
-        else:
-            inner.detach()
-            builder.insert(inner)
+    hoist_independent(block, inside, builder)
     batch(block, inside, count, builder)
     results = [inside[value] if value in inside else everywhere(builder, value, count) for value in values]
-    for inner in reversed(list(block.ops)):
-        inner.detach()
-        inner.erase()
+    erase_ops(block)
     return results
+
+
+def hoist_independent(block: Block, known: Collection[SSAValue], builder: TensorBuilder) -> None:
+    """Moves the ops of a block that depend on none of some values to the builder's insertion point."""
+    dependent = set(known)
+    for op in [op for op in block.ops if op.results]:
+        if any(operand in dependent for operand in op.operands):
+            dependent.update(op.results)
+        else:
+            op.detach()
+            builder.insert(op)
+
+
+def erase_ops(block: Block) -> None:
+    """Erases all ops of a block, whose results have no other uses."""
+    for op in reversed(list(block.ops)):
+        block.erase_op(op)

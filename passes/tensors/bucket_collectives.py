@@ -11,6 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.functions import find_function
@@ -20,6 +21,7 @@ from tensorgrad.dialects.tg.collective import AllReduceOp, CollectiveOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, PackOp, SliceOp
 from tensorgrad.dialects.tg.traits import is_elementwise, is_leaf, is_view
+from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.machine import bucket_bytes
 from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.levels import TENSORS, LevelPass
@@ -86,7 +88,7 @@ def _bytes(value: SSAValue) -> int:
 def _aligned(value: SSAValue) -> int:
     """Returns the number of elements that a tensor takes in a row, padding included."""
     unit = PACK_ALIGNMENT // _width(value)
-    return -(-size_of(shape_of(value)) // unit) * unit
+    return rounded_up(size_of(shape_of(value)), unit)
 
 
 # Rows
@@ -119,11 +121,9 @@ def _replace(op: CollectiveOp, value: SSAValue) -> None:
     op.result.replace_all_uses_with(value)
     value.name_hint = value.name_hint or op.result.name_hint
     row = op.operand.owner
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)
     if isinstance(row, PackOp) and not row.result.uses:
-        row.detach()
-        row.erase()
+        Rewriter.erase_op(row)
 
 
 def _slices(op: AllReduceOp) -> list[SliceOp]:

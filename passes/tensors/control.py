@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.tg.base import TensorOp, constant_value
 from tensorgrad.dialects.tg.build import TensorBuilder
@@ -39,8 +40,7 @@ def erase_unneeded(block: Block, values: Sequence[SSAValue]) -> None:
             prune(op, lambda result: result in needed)
             needed.update(op.operands)
         else:
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def erase_unused(block: Block) -> None:
@@ -51,8 +51,7 @@ def erase_unused(block: Block) -> None:
         if any(result.uses for result in op.results):
             prune(op, lambda result: bool(result.uses))
         else:
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def _prune_scan(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> None:
@@ -220,11 +219,9 @@ def _sink_views(op: ScanOp) -> None:
         if not is_rearrangement(owner) or not argument.uses or first is None:
             continue
         source = owner.operands[0]
-        inside = block.insert_arg(source.type, len(op.consts))
-        inside.location = argument.location
+        inside = block.insert_arg(source.type, len(op.consts), argument.location)
         op.set_operands([*op.consts, source], list(op.init), list(op.xs))
         clone = owner.clone({source: inside})
-        clone.location = owner.location
         block.insert_op_before(clone, first)
         argument.replace_all_uses_with(clone.results[0])
 
@@ -234,7 +231,6 @@ def _sink_constants(arguments: Sequence[BlockArgument], operands: Sequence[SSAVa
     for argument, value in zip(arguments, operands, strict=True):
         if isinstance(value.owner, ConstantOp) and argument.uses:
             block, clone = argument.block, value.owner.clone()
-            clone.location = value.owner.location
             first = block.first_op
             assert first is not None
             block.insert_op_before(clone, first)
@@ -268,20 +264,17 @@ def _hoist(op: ScanOp) -> list[Operation]:
             if operand not in outside:
                 outside[operand] = _copied_before(operand, op, ops)
         clone = inner.clone(dict(outside))
-        clone.location = inner.location
         parent.insert_op_before(clone, op)
         ops.append(clone)
         outside[result] = clone.results[0]
     for inner in hoisted:
         result = inner.results[0]
         if any(use.operation not in hoisted for use in result.uses):
-            argument = op.body.block.insert_arg(result.type, len(op.consts))
-            argument.location = inner.location
+            argument = op.body.block.insert_arg(result.type, len(op.consts), inner.location)
             op.set_operands([*op.consts, outside[result]], list(op.init), list(op.xs))
             result.replace_uses_with_if(argument, lambda use: use.operation not in hoisted)
     for inner in reversed(hoisted):
-        inner.detach()
-        inner.erase()
+        Rewriter.erase_op(inner)
     return ops
 
 
@@ -293,7 +286,6 @@ def _copied_before(value: SSAValue, op: Operation, copies: list[Operation]) -> S
     source = value.owner
     assert isinstance(source, TensorOp) and op.parent is not None
     clone = source.clone()
-    clone.location = source.location
     op.parent.insert_op_before(clone, op)
     copies.append(clone)
     return clone.results[0]
@@ -308,6 +300,5 @@ def _decide(op: CondOp) -> list[Operation]:
     results = moved(block, list(op.inputs), returned(block), TensorBuilder(parent, before=op))
     for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new)
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)
     return inners

@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import element_bytes
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
@@ -68,8 +69,7 @@ class InlineCallsPass(LevelPass):
             for old, new in zip(op.results, results, strict=True):
                 new.name_hint = new.name_hint or old.name_hint
                 old.replace_all_uses_with(new)
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def _binds(call: CallOp, loops: int, target: Target) -> bool:

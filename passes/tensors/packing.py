@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from tensorgrad.dialects.tg.base import int_list
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, PackOp
+from tensorgrad.passes.analyses.blocks import rounded_up
 
 ROW = 1024
 """The least number of squares that one workgroup adds up for a norm; the size of a row is a multiple of it."""
@@ -59,7 +60,7 @@ class Chunk(Generic[T]):
 
     def end_with(self, member: Member[T]) -> int:
         """Returns the size of the chunk with one more member."""
-        return up_to(self.size, member.alignment) + member.size
+        return rounded_up(self.size, member.alignment) + member.size
 
     def add(self, member: Member[T]) -> None:
         """Appends a member, at its alignment."""
@@ -77,7 +78,7 @@ class Row(Generic[T]):
 
     def end_with(self, chunk: Chunk[T]) -> int:
         """Returns the size of the row with one more chunk."""
-        return up_to(self.size, chunk.members[0].alignment) + chunk.size
+        return rounded_up(self.size, chunk.members[0].alignment) + chunk.size
 
     def add(self, chunk: Chunk[T]) -> None:
         """Appends a chunk, at the alignment of its first member."""
@@ -93,7 +94,7 @@ class Row(Generic[T]):
     @property
     def padded(self) -> int:
         """The elements of the row with zeros at its end, a multiple of `columns`."""
-        return up_to(self.size, self.columns)
+        return rounded_up(self.size, self.columns)
 
 
 def columns_of(size: int) -> int:
@@ -102,11 +103,6 @@ def columns_of(size: int) -> int:
     while columns * MOST_ROWS < size:
         columns *= 2
     return columns
-
-
-def up_to(size: int, alignment: int) -> int:
-    """Returns `size` rounded up to a multiple of `alignment`."""
-    return -(-size // alignment) * alignment
 
 
 def laid_out(rows: Sequence[Sequence[Sequence[Member[T]]]]) -> list[Row[T]]:
@@ -153,7 +149,7 @@ def _chunks(members: Sequence[Member[T]], limit: int) -> list[Chunk[T]]:
     place = 0
     for member in members:
         bytes_stored = member.size * member.stored
-        start = up_to(place, PACK_ALIGNMENT)
+        start = rounded_up(place, PACK_ALIGNMENT)
         arena_ends = start + bytes_stored > limit  # as plan-memory lays parameters out
         place = bytes_stored if arena_ends else start + bytes_stored
         most = max(member.stored, member.computed)
@@ -179,7 +175,7 @@ def sum_of_squares(builder: TensorBuilder, value: SSAValue, wide: Attribute) -> 
     if size <= columns:
         return builder.cast(builder.sum(builder.mul(flat, flat), [0]), wide)
     zero = builder.zeros((), element_of(value))
-    row = builder.pad(flat, zero, [0], [up_to(size, columns) - size], [0])
+    row = builder.pad(flat, zero, [0], [rounded_up(size, columns) - size], [0])
     return row_of_squares(builder, row, columns, wide)
 
 

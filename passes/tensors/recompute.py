@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import element_bytes
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.signature import Role, results_of
 from tensorgrad.dialects.tg.base import TensorOp, size_of
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -45,9 +46,8 @@ class RecomputePass(LevelPass):
     levels = TENSORS
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _recompute(function)
+        for function in defined_functions(op):
+            _recompute(function)
 
 
 def _recompute(function: FuncOp) -> None:
@@ -204,7 +204,6 @@ class _Copies:
 
     def _copy(self, source: Operation, before: Operation) -> None:
         copy = source.clone()
-        copy.location = source.location
         self._read_copies(copy)
         self.block.insert_op_before(copy, before)
         self.copies[source.results[0]] = copy.results[0]

@@ -89,7 +89,6 @@ def _entering(value: SSAValue, body: Block, operands: list[SSAValue]) -> SSAValu
     """Returns an outer value's replacement in a body: a copy of a constant, or an argument."""
     if isinstance(value.owner, Operation) and not value.owner.operands and not value.owner.regions:
         copy = value.owner.clone()
-        copy.location = value.owner.location
         body.add_op(copy)
         return copy.results[0]
     operands.append(value)

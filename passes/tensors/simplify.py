@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 from xdsl.traits import IsolatedFromAbove, MemoryEffect, NoMemoryEffect, is_side_effect_free
 
 from tensorgrad.dialects import tg
@@ -96,8 +97,7 @@ def _folded(op: TensorOp) -> Operation | None:
 
 def _replace(op: Operation, value: SSAValue) -> None:
     op.results[0].replace_all_uses_with(value)
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)
 
 
 def _merge(op: Operation, seen: dict[Key, SSAValue]) -> None:
@@ -120,8 +120,7 @@ def _merge_composite(op: CallOp, seen: dict[Key, list[CallOp]]) -> None:
         ):
             for old, new in zip(op.results, other.results, strict=True):
                 old.replace_all_uses_with(new)
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
             return
     equals.append(op)
 
@@ -144,7 +143,6 @@ def erase_dead(block: Block) -> None:
     """Erases the pure ops of a block without uses, last to first."""
     for op in reversed(list(block.ops)):
         if op.results and not any(result.uses for result in op.results) and is_pure(op):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
         elif op.regions:
             prune(op, lambda result: bool(result.uses))

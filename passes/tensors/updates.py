@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
@@ -180,8 +181,7 @@ class Update:
         terminator = block.last_op
         assert terminator is not None
         values = list(terminator.operands)
-        terminator.detach()
-        terminator.erase()
+        Rewriter.erase_op(terminator)
         return repeated(block, known, values, builder)
 
 
@@ -210,8 +210,7 @@ def state_shapes(module: ModuleOp, function: FuncOp) -> dict[str, tuple[int, ...
 def drop_updates(module: ModuleOp) -> None:
     """Removes the update functions of a module."""
     for update in updates_of(module):
-        update.function.detach()
-        update.function.erase()
+        Rewriter.erase_op(update.function)
 
 
 def mark(function: FuncOp, parameters: Sequence[str], stage: int, optimizer: int, batched: bool) -> None:

@@ -11,7 +11,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, ModuleOp, TensorType, f16, i8, i16, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.rewriter import Rewriter
 
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import (
     TensorOp,
@@ -71,9 +73,8 @@ class WidenIntegersPass(LevelPass):
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.target.native:
             return
-        for function in list(op.ops):
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _widen(function)
+        for function in defined_functions(op):
+            _widen(function)
 
 
 def _widen(function: FuncOp) -> None:
@@ -139,8 +140,7 @@ def _pass_on(op: TensorOp, compute: Compute) -> None:
     for use in uses:
         use.operation.operands[use.index] = computed
     if not list(result.uses):
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
 
 
 def _wrapped(b: TensorBuilder, x: SSAValue, element: Attribute) -> SSAValue:

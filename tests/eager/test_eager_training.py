@@ -95,9 +95,9 @@ def test_losses_with_loops_and_branches(place: tg.DeviceName, name: str) -> None
     x = np.random.default_rng(0).normal(size=(4, 3, 2)).astype(np.float32)
 
     def loss(model: Any) -> Any:
-        state, _ = tg.scan(lambda c, row: (tg.tanh(model.layers[0](c) + row), None), tg.ones((3, 2)), x)
-        chosen = tg.cond(tg.sum(model.layers[0].weight) > 0, tg.sin, tg.cos, model.layers[1](state))
-        return tg.sum(chosen**2) + tg.linalg.slogdet(model.layers[0].weight + 2 * tg.eye(2))[1]
+        state, _ = tg.scan(lambda c, row: (tg.tanh(model[0](c) + row), None), tg.ones((3, 2)), x)
+        chosen = tg.cond(tg.sum(model[0].weight) > 0, tg.sin, tg.cos, model[1](state))
+        return tg.sum(chosen**2) + tg.linalg.slogdet(model[0].weight + 2 * tg.eye(2))[1]
 
     def trained(place: tg.DeviceName) -> list[np.ndarray]:
         model = tg.nn.Sequential(tg.nn.Linear(2, 2), tg.nn.Linear(2, 3)).initialized(0, device=place)

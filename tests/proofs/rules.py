@@ -134,7 +134,7 @@ def rooms() -> list[Room]:
         "passes/buffers/plan_memory/arenas.py",
         "test_layout_rules.py",
         {
-            "`aligned`": "test_aligned",
+            "`rounded_up`": "test_rounded_up",
             "`_lowest`, among up to two ranges": "test_lowest",
             "`by_lifetime`, of up to three ranges": "test_by_lifetime",
             "`side_by_side`, of up to three ranges": "test_side_by_side",

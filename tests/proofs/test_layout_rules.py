@@ -43,18 +43,18 @@ def prove_multiple(current: Path, offset: Any, alignment: Number) -> None:
     current.prove((Number(term(offset)) % alignment).term == 0, "aligned")
 
 
-def test_aligned() -> None:
+def test_rounded_up() -> None:
     def run(current: Path) -> None:
         (size,), (alignment,) = integers("size", 1), integers("alignment", 1, 1)
-        result: Any = arenas.aligned(size, alignment)
+        result: Any = arenas.rounded_up(size, alignment)
         current.prove((result % alignment).term == 0, "a multiple")
         current.prove(within(result.term, size, size + alignment - 1), "the next one")
 
     explore(run)
 
 
-def aligned(size: Any, alignment: Any) -> Number:
-    """Is what `aligned` promises."""
+def rounded_up(size: Any, alignment: Any) -> Number:
+    """Is what `rounded_up` promises."""
     result = path().fresh("aligned")
     path().assume((result % alignment).term == 0, within(result.term, size, size + alignment - 1))
     return result
@@ -63,7 +63,7 @@ def aligned(size: Any, alignment: Any) -> Number:
 @pytest.mark.parametrize("places", [(), (0,), (0, 0), (0, 1)], ids=str)
 def test_lowest(places: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is free: of the ranges in some arenas, which may overlap, none has a byte of it."""
-    monkeypatch.setattr(arenas, "aligned", aligned)
+    monkeypatch.setattr(arenas, "rounded_up", rounded_up)
 
     def run(current: Path) -> None:
         starts, lengths = integers("start", len(places)), integers("length", len(places), 1)
@@ -119,7 +119,7 @@ def test_by_lifetime(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arenas, "aligned", aligned)
+    monkeypatch.setattr(arenas, "rounded_up", rounded_up)
 
     def run(current: Path) -> None:
         sizes, (alignment,), (limit,) = integers("size", 3, 1), integers("alignment", 1, 1), integers("limit", 1)
@@ -162,7 +162,7 @@ def test_a_wrong_lifetime_has_a_counterexample(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_wrong_gap_has_a_counterexample(monkeypatch: pytest.MonkeyPatch) -> None:
     """The place behind a range is rounded down."""
-    monkeypatch.setattr(arenas, "aligned", lambda size, alignment: size // alignment * alignment)
+    monkeypatch.setattr(arenas, "rounded_up", lambda size, alignment: size // alignment * alignment)
 
     def run(current: Path) -> None:
         sizes, (alignment,) = integers("size", 2, 1), integers("alignment", 1, 1)

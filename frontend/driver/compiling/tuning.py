@@ -249,7 +249,6 @@ def _alone(kernel: KernelOp, schedule: Schedule) -> ModuleOp:
     slots = [Slot(f"b{i}", Role.OUTPUT if value in written else Role.PARAMETER) for i, value in enumerate(values)]
     slots.append(Slot("done", Role.PARAMETER))
     copy = kernel.clone(dict(zip(values, block.args, strict=False)))
-    copy.location = kernel.location
     copy.properties["schedule"] = ScheduleAttr(schedule)
     copy.properties.pop("dispatch", None)
     block.add_ops([copy, func.ReturnOp()])

@@ -14,9 +14,9 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.report import CompilationReport
 from tensorgrad.report.collect import facts_of_program
-from tensorgrad.report.columns import aligned
 from tensorgrad.report.facts import Facts
 from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.columns import aligned
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.runtime.cpu.profile import CpuTimer
 from tensorgrad.runtime.executable import ProgramExecutable

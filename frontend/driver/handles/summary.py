@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tensorgrad.nn.weights import Leaf, is_parameter
-from tensorgrad.report.columns import aligned
+from tensorgrad.runtime.columns import aligned
 from tensorgrad.tracing.dtypes import SHORT
 
 HEADER = ("name", "shape", "dtype", "count", "trained")

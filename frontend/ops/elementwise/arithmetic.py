@@ -18,6 +18,7 @@ from tensorgrad.ops.promotion import (
     broadcast_shapes,
     broadcast_to,
     cast,
+    check_numbers,
     common,
     in_dtype,
 )
@@ -32,17 +33,9 @@ from tensorgrad.tracing.tracer import emit
 Tree = TypeVar("Tree")
 
 
-def _unary(kind: type[TensorOp], x: Any, floats: bool = True) -> Tensor:
-    tensor = as_tensor(x)
-    if floats and not is_float(tensor.dtype):
-        tensor = cast(tensor, NAMES["f32"])
-    return emit(kind, [tensor])
-
-
 def _binary(what: str, kind: type[TensorOp], x: Any, y: Any) -> Tensor:
     left, right = common(what, x, y)
-    if left.dtype == NAMES["bool"]:
-        raise DTypeError(f"{what}: takes numbers, not bool; cast first")
+    check_numbers(what, left.dtype)
     return emit(kind, [left, right])
 
 
@@ -237,7 +230,7 @@ def logical_not(x: TensorLike) -> Tensor:
         >>> tg.logical_not([0.0, 2.0])
         Array([ True, False], dtype=bool)
     """
-    return _unary(arithmetic.NotOp, cast(x, NAMES["bool"]), floats=False)
+    return emit(arithmetic.NotOp, [cast(x, NAMES["bool"])])
 
 
 @recorded_operator
@@ -359,7 +352,7 @@ def negative(x: TensorLike) -> Tensor:
         >>> tg.negative([1, -2])
         Array([-1,  2], dtype=i32)
     """
-    return _unary(arithmetic.NegOp, x, floats=False)
+    return emit(arithmetic.NegOp, [as_tensor(x)])
 
 
 @recorded_whole
@@ -370,7 +363,7 @@ def abs(x: TensorLike) -> Tensor:
         >>> tg.abs([-2.0, 3.0])
         Array([2., 3.], dtype=f32)
     """
-    return _unary(arithmetic.AbsOp, x, floats=False)
+    return emit(arithmetic.AbsOp, [as_tensor(x)])
 
 
 def copysign(x: TensorLike, y: TensorLike) -> Tensor:
@@ -424,7 +417,7 @@ def stop_gradient(x: Any) -> Any:
         >>> tg.grad(lambda x: x * tg.stop_gradient(x))(3.0)
         Array(3., dtype=f32)
     """
-    return trees.tree_map(lambda leaf: _unary(arithmetic.StopGradientOp, leaf, floats=False), x)
+    return trees.tree_map(lambda leaf: emit(arithmetic.StopGradientOp, [as_tensor(leaf)]), x)
 
 
 def astype(x: TensorLike, dtype: object) -> Tensor:
@@ -455,8 +448,7 @@ def sign(x: TensorLike) -> Tensor:
         Array([-1.,  0.,  1.], dtype=f32)
     """
     tensor = stop_gradient(as_tensor(x))
-    if tensor.dtype == NAMES["bool"]:
-        raise DTypeError("sign: takes numbers, not bool; cast first")
+    check_numbers("sign", tensor.dtype)
     zero, one = (Array(np.full((), number, tensor.dtype)) for number in (0, 1))
     rest = where(equal(tensor, 0), 0, tensor) if is_float(tensor.dtype) else zero
     below = rest if tensor.dtype.kind == "u" else where(less(tensor, 0), -1, rest)

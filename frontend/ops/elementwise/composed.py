@@ -10,7 +10,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from tensorgrad.dialects.tg.elementwise import functions
-from tensorgrad.errors import DTypeError, OptionError
+from tensorgrad.errors import OptionError
 from tensorgrad.ops.elementwise.arithmetic import (
     abs,
     add,
@@ -35,7 +35,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     where,
 )
 from tensorgrad.ops.elementwise.functions import isfinite, isinf, isnan, log, log1p, sin, sqrt
-from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, cast, common
+from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, cast, check_numbers, common
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -190,8 +190,7 @@ def fmod(x: TensorLike, y: TensorLike) -> Tensor:
         Array([ 1., -1.], dtype=f32)
     """
     left, right = common("fmod", x, y)
-    if left.dtype.kind == "b":
-        raise DTypeError("fmod: takes numbers, not bool; cast first")
+    check_numbers("fmod", left.dtype)
     if left.dtype.kind == "u":
         return remainder(left, right)
     if not is_float(left.dtype):
@@ -247,8 +246,7 @@ def heaviside(x: TensorLike, values: TensorLike) -> Tensor:
         Array([0. , 0.5, 1. ], dtype=f32)
     """
     tensor, middle = common("heaviside", x, values)
-    if tensor.dtype.kind == "b":
-        raise DTypeError("heaviside: takes numbers, not bool; cast first")
+    check_numbers("heaviside", tensor.dtype)
     step = cast(greater(stop_gradient(tensor), 0), tensor.dtype)
     result = where(equal(tensor, 0), middle, step)
     return where(isnan(tensor), math.nan, result) if is_float(tensor.dtype) else result

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from tensorgrad.errors import ShapeError
 from tensorgrad.ops import joining, reduce
-from tensorgrad.ops.contract import numbers
 from tensorgrad.ops.elementwise import arithmetic
 from tensorgrad.ops.elementwise.functions import log
 from tensorgrad.ops.linalg.arguments import square_matrices, transposed
 from tensorgrad.ops.linalg.elimination import cholesky_factor, gauss_jordan, gauss_jordan_solve, substitute
-from tensorgrad.ops.promotion import as_float
+from tensorgrad.ops.promotion import as_float, common_numbers
 from tensorgrad.ops.shape import expand_dims
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -151,7 +150,7 @@ def solve_triangular(x1: TensorLike, x2: TensorLike, /, *, upper: bool = False, 
 
 def _solved(what: str, x1: TensorLike, x2: TensorLike, method: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Returns the solution of a system by a method that takes matrices and columns."""
-    left, right = numbers(what, square_matrices(what, x1), x2)
+    left, right = common_numbers(what, square_matrices(what, x1), x2)
     columns = expand_dims(right, -1) if right.ndim == 1 else right
     if not right.ndim or columns.shape[-2] != left.shape[-1]:
         raise ShapeError(f"{what}: {left.shape} does not fit a right side of shape {right.shape}")

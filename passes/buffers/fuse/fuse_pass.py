@@ -11,10 +11,12 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.passes.analyses.cuts import fits
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.analyses.machine import DEEPEST_NESTING, MOST_OPS, SMALL_WORK
@@ -69,8 +71,8 @@ class FusePass(LevelPass):
         unknown = [name for name in self.only if name not in RULES]
         if unknown:
             raise DiagnosticException(f"fuse has no rule {', '.join(unknown)}; the rules are {', '.join(RULES)}")
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
+        for function in defined_functions(op):
+            if not has_calls(function):
                 Fusion(function, self.target, self.all_prologues).run(self.only)
 
 
@@ -107,8 +109,7 @@ class Fusion:
         kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
         parts = [take_apart(kernel) for kernel in kernels]
         for kernel in kernels:
-            kernel.detach()
-            kernel.erase()
+            Rewriter.erase_op(kernel)
         self.graph: KernelGraph[Parts] = KernelGraph(parts, updates_of(function), _updates_over)
         self.bindings = Bindings(function, target, self.graph.places)
         self.contraction_costs = Costs(target)
@@ -406,8 +407,7 @@ class Fusion:
         if kernel.single is not None:
             done.append(kernel.single)
         for op in reversed(done):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
     def _merge(self, first: Parts, second: Parts, loops: Sequence[int], rule: str) -> Parts:
         explain.fused(rule, second, first)

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import element_of, shape_of
 from tensorgrad.passes.analyses import affine
@@ -161,8 +162,7 @@ def _inline_loads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], re
                 block.insert_op_before(cloned(op, values), load)
         assert result is not None
         load.results[0].replace_all_uses_with(result)
-        load.detach()
-        load.erase()
+        Rewriter.erase_op(load)
 
 
 def _read_what_exists(stage: Stage) -> None:
@@ -184,8 +184,7 @@ def _read_what_exists(stage: Stage) -> None:
         argument = stage.body.insert_arg(load.results[0].type, len(stage.reads))
         stage.reads.append((load.memref, AffineMap(len(stage.extents), 0, results)))
         load.results[0].replace_all_uses_with(argument)
-        load.detach()
-        load.erase()
+        Rewriter.erase_op(load)
 
 
 def _index_of(expression: AffineExpr, values: Sequence[SSAValue], block: Block, before: Operation) -> SSAValue:

@@ -28,7 +28,7 @@ from tensorgrad.dialects.buf import (
     shape_of,
 )
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
-from tensorgrad.dialects.functions import is_private
+from tensorgrad.dialects.functions import defined_functions, is_private
 from tensorgrad.dialects.signature import Role, arguments_of
 from tensorgrad.passes.buffers.lower_precision.equality import compared
 from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, reached, yielded
@@ -116,8 +116,7 @@ def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept_sizes: s
 
 def functions(module: ModuleOp) -> list[FuncOp]:
     """Returns the functions of the module that no other function runs."""
-    ops = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
-    return [function for function in ops if not is_private(function)]
+    return [function for function in defined_functions(module) if not is_private(function)]
 
 
 def _elements(value: Value) -> int:

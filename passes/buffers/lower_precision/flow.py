@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Operation, SSAValue
@@ -16,6 +15,7 @@ from tensorgrad.dialects.attention import FORWARD, AttentionOp
 from tensorgrad.dialects.buf import KernelOp, PackOp, is_shape_only, iterators_of, maps_of
 from tensorgrad.dialects.buf_control import GROUPS, ChooseOp, RunOp
 from tensorgrad.dialects.collective import CollectiveOp
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.passes.analyses.affine import used_dims
 
 
@@ -49,7 +49,7 @@ class Flow:
     """
 
     def __init__(self, module: ModuleOp):
-        self._functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks}
+        self._functions = {op.sym_name.data: op for op in defined_functions(module)}
         self._above: dict[SSAValue, SSAValue] = {}
         carried: list[SSAValue] = []
         for function in self._functions.values():

@@ -12,6 +12,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.short_floats import SHORT_FLOATS, UNIT_ROUNDOFF
 from tensorgrad.passes.buffers.lower_precision.choose import chosen
 from tensorgrad.passes.buffers.lower_precision.rewrite import retyped, rewrite
@@ -74,15 +75,12 @@ class LowerPrecisionPass(LevelPass):
                 scales[retyped(name, element)] = scale
         if not scales:
             return
-        for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                _follow(function)
-                for kernel in function.body.block.ops:
-                    if isinstance(kernel, KernelOp) and kernel.single is None:  # the op itself extends and rounds
-                        arguments: list[SSAValue] = [
-                            argument for argument in kernel.body.block.args if argument in scales
-                        ]
-                        rewrite(kernel, {argument: scales[argument] for argument in arguments}, element)
+        for function in defined_functions(op):
+            _follow(function)
+            for kernel in function.body.block.ops:
+                if isinstance(kernel, KernelOp) and kernel.single is None:  # the op itself extends and rounds
+                    arguments: list[SSAValue] = [argument for argument in kernel.body.block.args if argument in scales]
+                    rewrite(kernel, {argument: scales[argument] for argument in arguments}, element)
 
 
 def _follow(function: FuncOp) -> None:

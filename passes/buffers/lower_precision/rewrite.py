@@ -56,8 +56,7 @@ def _load(op: memref.LoadOp, scale: float, element: AnyFloat) -> None:
     wide = _extended(formula.add(memref.LoadOp.get(op.memref, list(op.indices))), scale)
     Rewriter.insert_op(formula.ops, InsertPoint.before(op))
     op.results[0].replace_all_uses_with(wide.ssa)
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)
 
 
 def _read(block: Block, position: int, scale: float, element: AnyFloat, location: LocationAttr) -> None:

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, Module
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import PackOp as RowOp
@@ -169,8 +170,7 @@ class _Lowering:
         set_returned(self.function, [])
         for op in reversed(old):
             if op is not returned:
-                op.detach()
-                op.erase()
+                Rewriter.erase_op(op)
         for argument in reversed(originals):
             self.block.erase_arg(argument)
         new_return = return_of(self.function)

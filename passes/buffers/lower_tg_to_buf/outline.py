@@ -12,6 +12,7 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, LocationAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import buffer_type
@@ -307,8 +308,7 @@ class Outlining:
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
             if slot.role == Role.CONSTANT:
                 place = len(self.arguments) + len(self.constants)
-                buffer = self.block.insert_arg(argument.type, place)
-                buffer.location = argument.location
+                buffer = self.block.insert_arg(argument.type, place, argument.location)
                 self.constants.append(replace(slot, name=f"constant{len(self.constants)}"))
                 values.append(buffer)
         return values
@@ -323,8 +323,7 @@ class Outlining:
         end.location = return_of(self.function).location
         self.block.add_op(end)
         for op in reversed(list(self.old.ops)):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
         self.function.body.detach_block(self.old)
         self.function.body.add_block(self.block)
         set_signature(self.function, [*self.arguments, *self.constants, *self.results], [])
@@ -371,8 +370,7 @@ def _without_empty_loops(block: Block) -> None:
             new = [*op.init, *(builder.zeros(shape_of(r), element_of(r)) for r in op.results[op.carries :])]
             for old, value in zip(op.results, new, strict=True):
                 old.replace_all_uses_with(value)
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def _with_rows_copied(block: Block) -> None:

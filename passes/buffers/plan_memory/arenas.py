@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tensorgrad.passes.analyses.blocks import rounded_up
+
 
 @dataclass(frozen=True)
 class Range:
@@ -27,16 +29,11 @@ class ArenaLayout:
     sizes: list[int] = field(default_factory=list[int])
 
 
-def aligned(size: int, alignment: int) -> int:
-    """Returns `size` rounded up to a multiple of `alignment`."""
-    return -(-size // alignment) * alignment
-
-
 def side_by_side(sizes: Sequence[int], alignment: int, limit: int) -> ArenaLayout:
     """Places ranges one after another, each in the last arena if that stays within `limit` bytes, else in a new one."""
     layout = ArenaLayout([])
     for size in sizes:
-        start = aligned(layout.sizes[-1], alignment) if layout.sizes else 0
+        start = rounded_up(layout.sizes[-1], alignment) if layout.sizes else 0
         if not layout.sizes or start + size > limit:
             layout.sizes.append(0)
             start = 0
@@ -73,7 +70,7 @@ def _lowest(busy: Sequence[tuple[int, int, int]], size: int, alignment: int, lim
         for _, start, length in sorted(entry for entry in busy if entry[0] == arena):
             if offset + size <= start:
                 break
-            offset = max(offset, aligned(start + length, alignment))
+            offset = max(offset, rounded_up(start + length, alignment))
         # A range above the limit gets an arena of its own; whether a device can have it is checked elsewhere.
         if offset + size <= limit or not any(entry[0] == arena for entry in busy):
             return arena, offset

@@ -15,9 +15,9 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_bytes, element_of
 from tensorgrad.dialects.buf_control import ChooseOp, RepeatOp, RunOp, row_type
+from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, starts_of, steps_of, users
 from tensorgrad.passes.analyses.storage import writes_in_place
-from tensorgrad.passes.buffers.plan_memory.arenas import aligned
 
 
 class Loop:
@@ -173,7 +173,7 @@ class ControlTree:
             if in_place.get(after) is before:
                 env[init] = env[last] = ValueLocation(self._root(_size(init), op.location, loops))
                 continue
-            stride = aligned(_size(init), self.alignment)
+            stride = rounded_up(_size(init), self.alignment)
             root = self._root(2 * stride, op.location, loops)
             env[init], env[last] = ValueLocation(root), ValueLocation(root, stride * (count % 2))
 

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, LocationAttr, Module
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import (
@@ -100,8 +101,7 @@ class PlanMemoryPass(LevelPass):
                 _FunctionPlan(function, self.target).run()
         for function in functions:
             if is_private(function):
-                function.detach()
-                function.erase()
+                Rewriter.erase_op(function)
             else:
                 explain(function)
 
@@ -120,6 +120,7 @@ class _FunctionPlan:
         self.places = {kernel: place for place, kernel in enumerate(self.order)}
         self.starts = starts_of(self.order)
         self.packs: dict[PackOp, SSAValue | None] = {}
+        self.anchor = next(op for op in self.block.ops if not isinstance(op, PackOp))
         self.total = 0
 
     def run(self) -> None:
@@ -132,14 +133,12 @@ class _FunctionPlan:
         for argument, slot in zip(self.arguments, self.slots, strict=True):
             if slot.role != Role.UPDATE or argument.uses:
                 groups.setdefault(arena_of(slot), []).append((argument, slot))
-        anchor = self.block.first_op
-        assert anchor is not None
         views: dict[SSAValue, SSAValue] = {}
         for (label, role), members in groups.items():
-            views.update(self._named_arena(label, role, members, anchor))
-        views.update(self._gradients(anchor))
-        views.update(self._workspace(anchor))
-        self._place_rows(rows, views, anchor)
+            views.update(self._named_arena(label, role, members))
+        views.update(self._gradients())
+        views.update(self._workspace())
+        self._place_rows(rows, views)
         for old, new in views.items():
             new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
@@ -148,17 +147,10 @@ class _FunctionPlan:
             kernel.detach()
             self.block.insert_op_before(kernel, last)
         for new, old in copies:
-            copy = memref.CopyOp(views[new], views[old])
-            copy.location = last.location
-            self.block.insert_op_before(copy, last)
+            self._copy(views[new], views[old])
         for op in self._allocations():
-            op.detach()
-            op.erase()
-        for argument in reversed(self.arguments):
-            self.block.erase_arg(argument)
-        set_signature(self.function, [], [])
-        self.function.properties.pop("arg_attrs", None)
-        self.function.attributes[PEAK_BYTES] = IntegerAttr(self.total, i64)
+            Rewriter.erase_op(op)
+        self._finish()
 
     def _allocations(self) -> list[memref.AllocOp]:
         return [op for op in self.block.ops if isinstance(op, memref.AllocOp)]
@@ -224,11 +216,10 @@ class _FunctionPlan:
                 row.result.replace_all_uses_with(old)
                 for new, value in zip(row.parts, parts_of(old), strict=True):
                     new.replace_uses_with_if(value, lambda use: not isinstance(use.operation, PackOp))
-                row.detach()
-                row.erase()
+                Rewriter.erase_op(row)
         return [row for row, old in self.packs.items() if old is None]
 
-    def _place_rows(self, rows: Sequence[PackOp], views: dict[SSAValue, SSAValue], anchor: Operation) -> None:
+    def _place_rows(self, rows: Sequence[PackOp], views: dict[SSAValue, SSAValue]) -> None:
         """Creates a view for each row, over the views of its parts."""
         for row in rows:
             width = element_bytes(element_of(row.result))
@@ -243,11 +234,10 @@ class _FunctionPlan:
                     f"their row of {row.result.type} may be larger than a buffer of target {self.target.name}"
                 )
             self._check_size(row.result)
-            view = self._view(row.result, cast(ArenaOp, places[0].arena.owner), start, anchor)
+            view = self._view(row.result, cast(ArenaOp, places[0].arena.owner), start)
             view.attributes[ROW] = UnitAttr()
             row.result.replace_all_uses_with(view.result)
-            row.detach()
-            row.erase()
+            Rewriter.erase_op(row)
 
     # Arenas
 
@@ -264,15 +254,15 @@ class _FunctionPlan:
             units.setdefault(row, []).append((value, offset, end))
         return list(units.values())
 
-    def _gradients(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
+    def _gradients(self) -> dict[SSAValue, SSAValue]:
         """Creates views for packed allocations, in arenas that are zero between them."""
         values = [op.memref for op in self._allocations() if row_of(op.memref) is not None]
         units = self._units(values)
         layout = side_by_side([max(end for *_, end in unit) for unit in units], *self._limits())
-        arenas = self._make_arenas(PACKED, Role.WORKSPACE, layout, anchor)
+        arenas = self._make_arenas(PACKED, Role.WORKSPACE, layout)
         result: dict[SSAValue, SSAValue] = {}
         for unit, (arena, start) in zip(units, layout.places, strict=True):
-            result.update({v: self._view(v, arenas[arena], start + offset, anchor).result for v, offset, _ in unit})
+            result.update({v: self._view(v, arenas[arena], start + offset).result for v, offset, _ in unit})
         return result
 
     def _limits(self) -> tuple[int, int]:
@@ -302,9 +292,7 @@ class _FunctionPlan:
         """Returns the number of bindings of a kernel if each buffer is bound separately."""
         return sum(bindings_of(buffer_bytes(cast(Buffer, value.type)), self.target) for value in {*kernel.operands})
 
-    def _named_arena(
-        self, label: str, role: Role, members: list[tuple[SSAValue, Slot]], anchor: Operation
-    ) -> dict[SSAValue, SSAValue]:
+    def _named_arena(self, label: str, role: Role, members: list[tuple[SSAValue, Slot]]) -> dict[SSAValue, SSAValue]:
         """Creates views for arguments, side by side in their order, with the scalars first."""
         scalars = [entry for entry in members if entry[1].role == Role.SCALAR]
         others = [entry for entry in members if entry[1].role != Role.SCALAR]
@@ -332,17 +320,17 @@ class _FunctionPlan:
             for unit, (arena, start) in zip(units, places[len(scalars) :], strict=True)
             for value, offset, _ in unit
         }
-        arenas = self._make_arenas(label, role, layout, anchor)
+        arenas = self._make_arenas(label, role, layout)
         result: dict[SSAValue, SSAValue] = {}
         for number, (value, slot) in enumerate([*scalars, *others]):
             arena, offset = places[number] if number < len(scalars) else spread[value]
-            view = self._view(value, arenas[arena], offset, anchor)
+            view = self._view(value, arenas[arena], offset)
             if slot.role != Role.UPDATE:
                 view.attributes.update(slot.attributes())
             result[value] = view.result
         return result
 
-    def _workspace(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
+    def _workspace(self) -> dict[SSAValue, SSAValue]:
         """Creates views for allocations, which overlap where lifetimes are disjoint."""
         number = steps_of(self.order)
         values = [op.memref for op in self._allocations() if row_of(op.memref) is None]
@@ -352,33 +340,54 @@ class _FunctionPlan:
             begun = [self.starts[kernel] for kernel in kernels if kernel in self.starts and value in kernel.outputs]
             steps = [number[kernel] for kernel in (*kernels, *begun)]
             ranges.append(Range(buffer_bytes(value.type), min(steps), max(steps)))
+        places = zip(values, self._shared_places(ranges), strict=True)
+        return {value: self._view(value, arena, offset).result for value, (arena, offset) in places}
+
+    def _shared_places(self, ranges: Sequence[Range]) -> list[tuple[ArenaOp, int]]:
+        """Creates the arenas of the workspace; returns the arena and offset of each range."""
         alignment = self.target.min_storage_buffer_offset_alignment
         layout = by_lifetime(ranges, alignment, self._workspace_limit())
         self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
         self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(least_bytes(ranges), i64)
-        arenas = self._make_arenas("workspace", Role.WORKSPACE, layout, anchor)
-        result: dict[SSAValue, SSAValue] = {}
-        for value, (arena, offset) in zip(values, layout.places, strict=True):
-            result[value] = self._view(value, arenas[arena], offset, anchor).result
-        return result
+        arenas = self._make_arenas("workspace", Role.WORKSPACE, layout)
+        return [(arenas[arena], offset) for arena, offset in layout.places]
 
-    def _make_arenas(self, label: str, role: Role, layout: ArenaLayout, anchor: Operation) -> list[ArenaOp]:
+    def _make_arenas(self, label: str, role: Role, layout: ArenaLayout) -> list[ArenaOp]:
         arenas: list[ArenaOp] = []
         for number, size in enumerate(layout.sizes):
             name = label if len(layout.sizes) == 1 else f"{label}{number}"
             arena = ArenaOp.of(name, role, max(-(-size // 4) * 4, 4))  # devices have no empty buffers
             arena.location = self.function.location
-            self.block.insert_op_before(arena, anchor)
+            self.block.insert_op_before(arena, self.anchor)
             self.total += arena.size
             arenas.append(arena)
         return arenas
 
-    def _view(self, value: SSAValue, arena: ArenaOp, offset: int, anchor: Operation) -> ViewOp:
-        view = ViewOp.of(arena.result, offset, cast(Buffer, value.type))
+    def _view(self, value: SSAValue, arena: ArenaOp, offset: int) -> ViewOp:
         owner = value.owner
-        view.location = owner.location if isinstance(owner, Operation) else self.function.location
-        self.block.insert_op_before(view, anchor)
+        location = owner.location if isinstance(owner, Operation) else self.function.location
+        return self._new_view(arena.result, offset, cast(Buffer, value.type), location)
+
+    def _new_view(self, arena: SSAValue, offset: int, kind: Buffer, location: LocationAttr) -> ViewOp:
+        view = ViewOp.of(arena, offset, kind)
+        view.location = location
+        self.block.insert_op_before(view, self.anchor)
         return view
+
+    def _copy(self, source: SSAValue, target: SSAValue) -> None:
+        """Copies an update that is not in place to the old value, at the end."""
+        last = return_of(self.function)
+        copy = memref.CopyOp(source, target)
+        copy.location = last.location
+        self.block.insert_op_before(copy, last)
+
+    def _finish(self) -> None:
+        """Erases the arguments, whose storage is views, and records the size of all arenas."""
+        for argument in reversed(self.arguments):
+            self.block.erase_arg(argument)
+        set_signature(self.function, [], [])
+        self.function.properties.pop("arg_attrs", None)
+        self.function.attributes[PEAK_BYTES] = IntegerAttr(self.total, i64)
 
 
 class _ControlPlan(_FunctionPlan):
@@ -387,13 +396,10 @@ class _ControlPlan(_FunctionPlan):
     def __init__(self, module: ModuleOp, function: FuncOp, target: Target):
         super().__init__(function, target)
         self.tree = ControlTree(module, function, target.min_storage_buffer_offset_alignment)
-        self.starts: dict[Root, tuple[SSAValue, int]] = {}
+        self.storage: dict[Root, tuple[SSAValue, int]] = {}
         self.views: dict[tuple[Root, int, Attribute], SSAValue] = {}
         self.numbers: dict[Root, int] = {}
         self.rows: dict[tuple[ValueLocation, Attribute], SSAValue] = {}
-        anchor = self.block.first_op
-        assert anchor is not None
-        self.anchor: Operation = anchor
 
     def run(self) -> None:
         """Plans the function in place."""
@@ -412,17 +418,10 @@ class _ControlPlan(_FunctionPlan):
             self.block.insert_op_before(op, last)
         for before, after in updates_of(self.function).items():
             if self.tree.arguments[after] not in self.tree.in_place and after in named:
-                copy = memref.CopyOp(named[after], named[before])
-                copy.location = last.location
-                self.block.insert_op_before(copy, last)
+                self._copy(named[after], named[before])
         for op in reversed(old):
-            op.detach()
-            op.erase()
-        for argument in reversed(self.arguments):
-            self.block.erase_arg(argument)
-        set_signature(self.function, [], [])
-        self.function.properties.pop("arg_attrs", None)
-        self.function.attributes[PEAK_BYTES] = IntegerAttr(self.total, i64)
+            Rewriter.erase_op(op)
+        self._finish()
 
     # Storage
 
@@ -435,12 +434,12 @@ class _ControlPlan(_FunctionPlan):
                 groups.setdefault(arena_of(slot), []).append((argument, slot))
         views: dict[SSAValue, SSAValue] = {}
         for (label, role), members in groups.items():
-            views.update(self._named_arena(label, role, members, self.anchor))
+            views.update(self._named_arena(label, role, members))
         for argument, view in views.items():
             view.name_hint = argument.name_hint
             owner, root = cast(ViewOp, view.owner), self.tree.arguments[argument]
             owner.attributes[VALUE] = self._number(root)
-            self.starts[root] = owner.arena, owner.start
+            self.storage[root] = owner.arena, owner.start
             self.views[root, 0, view.type] = view
         return views
 
@@ -451,13 +450,8 @@ class _ControlPlan(_FunctionPlan):
             if root.size > self.target.max_buffer_size:
                 raise too_large("what a loop or branch reads or writes", root.size, root.location, self.target)
             ranges.append(Range(root.size, *root.lifetime()))
-        alignment = self.target.min_storage_buffer_offset_alignment
-        layout = by_lifetime(ranges, alignment, self._workspace_limit())
-        self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
-        self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(least_bytes(ranges), i64)
-        arenas = self._make_arenas("workspace", Role.WORKSPACE, layout, self.anchor)
-        for root, (arena, offset) in zip(roots, layout.places, strict=True):
-            self.starts[root] = arenas[arena].result, offset
+        for root, (arena, offset) in zip(roots, self._shared_places(ranges), strict=True):
+            self.storage[root] = arena.result, offset
 
     def _kernels(self) -> Sequence[KernelOp]:
         functions = self.tree.functions.values()
@@ -472,18 +466,12 @@ class _ControlPlan(_FunctionPlan):
         if 4 * words * most > self.target.max_buffer_size:
             what = f"the table of a loop's {most} iterations"
             raise too_large(what, 4 * words * most, longest.op.location, self.target)
-        arena = self._make_arenas("counters", Role.COUNTER, ArenaLayout([], [4 * words * most]), self.anchor)[0]
-        return self._new_view(arena.result, 0, buffer_type([words * most], i32), self.function.location)
+        arena = self._make_arenas("counters", Role.COUNTER, ArenaLayout([], [4 * words * most]))[0]
+        return self._new_view(arena.result, 0, buffer_type([words * most], i32), self.function.location).result
 
     def _number(self, root: Root) -> IntegerAttr[IntegerType]:
         """Returns the number of a value's memory."""
         return IntegerAttr(self.numbers.setdefault(root, len(self.numbers)), i64)
-
-    def _new_view(self, arena: SSAValue, offset: int, kind: Buffer, location: LocationAttr) -> SSAValue:
-        view = ViewOp.of(arena, offset, kind)
-        view.location = location
-        self.block.insert_op_before(view, self.anchor)
-        return view.result
 
     # Kernels
 
@@ -520,13 +508,13 @@ class _ControlPlan(_FunctionPlan):
 
     def _buffer(self, place: ValueLocation, kind: Attribute, location: LocationAttr) -> SSAValue:
         """Returns a view of a place, or a row of a view if the place moves with a loop."""
-        arena, start = self.starts[place.root]
+        arena, start = self.storage[place.root]
         if not place.terms:
             key = place.root, place.offset, kind
             if key not in self.views:
                 view = self._new_view(arena, start + place.offset, cast(Buffer, kind), location)
-                cast(ViewOp, view.owner).attributes[VALUE] = self._number(place.root)
-                self.views[key] = view
+                view.attributes[VALUE] = self._number(place.root)
+                self.views[key] = view.result
             return self.views[key]
         if (place, kind) not in self.rows:
             element = cast(Buffer, kind).get_element_type()

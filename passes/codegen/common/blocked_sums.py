@@ -19,6 +19,7 @@ from typing import TypeAlias
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses.trips import MOST_TRIPS, most_trips
@@ -241,5 +242,4 @@ def _cut(loop: scf.ForOp, places: Collection[int], widths: Widths, step: int) ->
         around.insert_op_before(op, loop)
     for old, new in zip(loop.results, results, strict=True):
         old.replace_all_uses_with(new.ssa)
-    loop.detach()
-    loop.erase()
+    Rewriter.erase_op(loop)

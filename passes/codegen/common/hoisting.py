@@ -8,6 +8,7 @@ from typing import cast
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.passes.scalars import constant_integer
 from tensorgrad.passes.tensors.simplify import is_pure
@@ -112,8 +113,7 @@ def _carry(loop: scf.ForOp) -> None:
         parts = [value.owner for value in op.operands]
         for user in (op, *parts):
             if isinstance(user, Operation) and user.parent is body and not user.results[0].first_use:
-                user.detach()
-                user.erase()
+                Rewriter.erase_op(user)
     region = loop.detach_region(loop.body)
     new = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *starts], region)
     new.attributes |= loop.attributes
@@ -121,8 +121,7 @@ def _carry(loop: scf.ForOp) -> None:
     around.insert_op_before(new, loop)
     for old, result in zip(loop.results, new.results, strict=False):
         old.replace_all_uses_with(result)
-    loop.detach()
-    loop.erase()
+    Rewriter.erase_op(loop)
 
 
 def _growth(op: arith.AddiOp, body: Block) -> tuple[SSAValue, int] | None:

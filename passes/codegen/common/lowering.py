@@ -13,11 +13,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr, UnknownLoc, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KERNELS, ArenaOp, Buffer, DispatchOp, KernelOp, ViewOp, buffer_type, element_of
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import Extents, GroupSchedule, Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import NAME, Role
@@ -137,9 +139,8 @@ class FunctionLowering(ABC):
     def run_all(cls, ctx: Context, module: ModuleOp, target: Target) -> None:
         """Lowers all functions of a module; equal kernels of several functions are written once."""
         written = WrittenKernels(ctx)
-        for function in list(module.ops):
-            if isinstance(function, FuncOp) and function.body.blocks:
-                cls(module, function, target, written).run()
+        for function in defined_functions(module):
+            cls(module, function, target, written).run()
 
     def run(self) -> None:
         """Lowers the function in place."""
@@ -227,8 +228,7 @@ class FunctionLowering(ABC):
             dispatch.attributes[KERNELS] = IntegerAttr(len(kernels), i64)
         cast(Block, kernels[0].parent).insert_op_before(dispatch, kernels[0])
         for kernel in kernels:
-            kernel.detach()
-            kernel.erase()
+            Rewriter.erase_op(kernel)
 
     def _recall(self, identity: KernelIdentity, archetype: str, origin: Operation) -> str | None:
         """Inserts an op that stands for a kernel of an earlier compilation, if there is one; returns its name."""
@@ -319,8 +319,7 @@ class FunctionLowering(ABC):
             for inner in list(block.ops):
                 inner.detach()
                 cast(Block, op.parent).insert_op_before(inner, op)
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
 
 
 def _written_over(kernel: KernelOp) -> Iterator[int]:

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import (
@@ -24,6 +25,7 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.dialects.signature import ROLE, Role, Slot
 from tensorgrad.dialects.tg.base import dense
+from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.storage import PEAK_BYTES, bindings_of, chunk_bytes
 from tensorgrad.passes.codegen.common.control import MOST_COUNTERS, BufferLocation, Entry, Row, counter_of, view_of
 from tensorgrad.runtime.target import Target
@@ -121,7 +123,7 @@ class Placing:
             if result is not None:
                 return result
         limit = self.target.max_storage_buffers_per_shader_stage - len(counters)
-        places = self._within_bindings(kernels[0], places, limit)
+        places = self._within_bindings(places, limit)
         views = [*dict.fromkeys(places[operand][0] for operand in operands), *counters]
         placed = iter(
             BufferLocation(views.index(view), start, None if row is None else (row[0], tuple(map(views.index, row[1]))))
@@ -233,7 +235,7 @@ class Placing:
         if numbers not in self._tables:
             block, alignment = self.function.body.block, self.target.min_storage_buffer_offset_alignment
             before = 0 if self._starts is None else self._starts.size
-            start = -(-before // alignment) * alignment
+            start = rounded_up(before, alignment)
             arena = ArenaOp.of(STARTS, Role.CONSTANT, start + 4 * len(numbers))
             arena.location = self.function.location
             first = block.first_op
@@ -242,8 +244,7 @@ class Placing:
             old = self._starts
             if old is not None:
                 old.result.replace_all_uses_with(arena.result)
-                old.detach()
-                old.erase()
+                Rewriter.erase_op(old)
             self._starts = arena
             view = ViewOp.of(arena.result, start, buffer_type([len(numbers)], i32))
             view.location = self.function.location
@@ -263,7 +264,7 @@ class Placing:
 
     # Parts of arenas, with offsets in the code
 
-    def _within_bindings(self, kernel: KernelOp, places: dict[SSAValue, Place], limit: int) -> dict[SSAValue, Place]:
+    def _within_bindings(self, places: dict[SSAValue, Place], limit: int) -> dict[SSAValue, Place]:
         """Binds each arena once for all its tensors in a dispatch that would have too many bindings.
 
         If these have several types, once per group of adjacent ones: bindings must not overlap.

@@ -76,7 +76,7 @@ class _Forward(_Block):
         self.each_row(begin)
         self.each_tile(self.code.number(0), self.key_limit(), self._tile)
         if len(self.stage.outputs) > 1:
-            self.store_row_values(1, self._logarithm)
+            self.store_logarithms(self._logarithm)
         self.each_row(self._invert)
         self.store_rows(0, self.results, self.total)
 
@@ -248,7 +248,7 @@ class _Cotangents(_Keys):
 
     def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
         super().__init__(stage, schedule, code)
-        self.key_lines = self.lines_of(1)
+        self.key_lines = self.key_features()
         self.by_queries = self.new_array(self.a.queries * self.key_lines.width)
 
     @property

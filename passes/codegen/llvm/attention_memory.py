@@ -99,11 +99,11 @@ class TileMemory:
         """Allocates arrays with a value for each row."""
         return [self.new_array(self.schedule.rows) for _ in range(count)]
 
-    def lines_of(self, operand: int) -> ColumnFeatures:
-        """Allocates memory for the features of an operand's rows as whole vectors, a line for each row."""
-        features = self._features(operand)
+    def key_features(self) -> ColumnFeatures:
+        """Allocates memory for the features of keys as whole vectors, a line for each row."""
+        features = self._features(1)
         width = rounded_up(features, self.schedule.lanes * self.schedule.vectors)
-        return ColumnFeatures(operand, self.new_array(self.schedule.rows * width), features, width)
+        return ColumnFeatures(1, self.new_array(self.schedule.rows * width), features, width)
 
     def scores(self) -> SSAValue:
         """Allocates memory for the scores of a tile: for each column, a line of rows."""
@@ -286,9 +286,9 @@ class TileMemory:
 
         sequential(self.code, self.row_count, store)
 
-    def store_row_values(self, output: int, value: Callable[[Value], Value]) -> None:
-        """Stores a value for each row of an output."""
-        at = self.element_at(len(self.stage.inputs) + output)
+    def store_logarithms(self, value: Callable[[Value], Value]) -> None:
+        """Stores a value for each row of the second output."""
+        at = self.element_at(len(self.stage.inputs) + 1)
 
         def store(row: Value) -> None:
             place = self.first_row + row

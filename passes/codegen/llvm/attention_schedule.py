@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import f64
 from tensorgrad.dialects.attention import BACKWARD, KEYS, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import NativeAttentionSchedule
+from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.machine import TASK_WORK
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.runtime.target import Target
@@ -54,7 +55,7 @@ class NativeAttentionArchetype(Archetype[NativeAttentionSchedule]):
         schedule = NativeAttentionSchedule(
             groups=(1, 1, 1),
             head=1 if part == BACKWARD else head,
-            rows=-(-min(head, most[0]) // width) * width,
+            rows=rounded_up(min(head, most[0]), width),
             columns=min(columns, most[1]),
             lanes=lanes,
             vectors=vectors,

@@ -31,6 +31,7 @@ from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import buffer_bytes, element_of
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import short_ints
+from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.codegen.llvm.convert_addresses import Indices
 from tensorgrad.passes.codegen.llvm.convert_scalars import (
     NO_WRAP,
@@ -179,7 +180,7 @@ class _Function(Builder):
         kind = op.memref.type
         assert isinstance(kind, MemRefType)
         offset = self.offset(self.scratch, self.number(self.scratch_bytes), IntegerAttr(0, 8).type)
-        self.scratch_bytes += -(-buffer_bytes(kind) // LINE) * LINE
+        self.scratch_bytes += rounded_up(buffer_bytes(kind), LINE)
         return offset
 
     def _address(self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute) -> SSAValue:

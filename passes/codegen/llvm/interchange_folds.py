@@ -22,6 +22,7 @@ from typing import TypeAlias
 
 from xdsl.dialects import memref, scf
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.cpu import PARALLEL
 from tensorgrad.passes.analyses.trips import most_trips
@@ -113,8 +114,7 @@ class _Interchange:
         for op in (initial, *folds, final):
             op.location = self.loop.location
             around.insert_op_before(op, self.loop)
-        self.loop.detach()
-        self.loop.erase()
+        Rewriter.erase_op(self.loop)
 
     def _folds(self, top: Block, sums: Sequence[SSAValue]) -> list[Operation]:
         """Returns ops that fold all terms into the accumulators.

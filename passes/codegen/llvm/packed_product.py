@@ -15,6 +15,7 @@ from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_ex
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
+from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.factors import before_rounding_both, factors_of, result_stride, step_conditions
 from tensorgrad.passes.analyses.kinds import summed_stage
 from tensorgrad.passes.analyses.windows import OperandPosition, plain_place, run_along, windows_of
@@ -143,7 +144,7 @@ class Product:
         lanes, layout = self.schedule.lanes, self.layouts[self.factors.column]
         squares = layout.along_steps and lanes >= LEAST_LANES
         depth = self._room_for_steps()
-        depth = -(-depth // lanes) * lanes if squares else depth
+        depth = rounded_up(depth, lanes) if squares else depth
         shortest = self.steps - (self.ranges - 1) * self.depth
         lies_in_lines = layout.in_lines and shortest >= lanes and not self.is_cut
         lines = self._array(top, lanes * depth) if squares and not lies_in_lines else None

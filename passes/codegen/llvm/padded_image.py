@@ -162,7 +162,7 @@ class PaddedImage:
 
         def panel(position: Value) -> None:
             first = place + (position * apart + part.group)
-            start = self._plane(code, number, origin) + position * self.lines
+            start = self._plane(number, origin) + position * self.lines
             begin = start + part.begin * pitch
 
             def square(x: Operand, line: Operand, kind: VectorType[Attribute]) -> None:
@@ -194,7 +194,7 @@ class PaddedImage:
         above = [self._first_line(code, tile) + at for at in line]
         own = [*outer, *(at for at, axis in zip(phase, before, strict=True) if axis.taps > 1)]
         end = sum((at * self.pitch for at in line), code.number(0))
-        starts = [self._plane(code, number, [*phase, code.number(part)]) + end for part in range(along.phases)]
+        starts = [self._plane(number, [*phase, code.number(part)]) + end for part in range(along.phases)]
         parts = self._parts()
         if parts is None:
             for part, start in enumerate(starts):
@@ -355,7 +355,7 @@ class PaddedImage:
     def _put_offset(self, code: Code, place: Value, number: Value, taps: Sequence[Value]) -> None:
         """Stores the offset of an element of a window, in the channel with a number within the range."""
         axes = self.windows.axes
-        at = self._plane(code, number, [tap % axis.cycle for tap, axis in zip(taps, axes, strict=True)])
+        at = self._plane(number, [tap % axis.cycle for tap, axis in zip(taps, axes, strict=True)])
         for tap, axis, pitch in zip(reversed(taps), reversed(axes), (1, self.pitch), strict=False):
             at = at + tap // axis.cycle * (axis.advance * pitch)
         code.put(at.cast(arith.IndexCastOp, i32), self.offsets, place)
@@ -385,7 +385,7 @@ class PaddedImage:
         """Returns the first line that is copied."""
         return code.number(0) if self.windows.is_transposed else tile.first[1] // self.windows.pitch
 
-    def _plane(self, code: Code, number: Value, phase: Sequence[Value]) -> Value:
+    def _plane(self, number: Value, phase: Sequence[Value]) -> Value:
         """Returns the offset of a phase of a channel."""
         place = number
         for value, axis in zip(phase, self.windows.axes, strict=True):

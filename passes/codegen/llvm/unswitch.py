@@ -17,6 +17,7 @@ from collections.abc import Collection
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.passes.analyses.walking import cloned, operations
 from tensorgrad.passes.codegen.common.block_builder import yield_op
@@ -40,8 +41,7 @@ def unswitch_loops(block: Block, unwritten: Collection[SSAValue]) -> None:
         if isinstance(op, scf.ForOp) and (choice := _choice(op)) is not None:
             unswitched = _unswitched(op, choice)
             block.insert_op_before(unswitched, op)
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
             loops = [region.block for region in unswitched.regions]
             for branch in loops:
                 hoist_invariants(branch, unwritten)

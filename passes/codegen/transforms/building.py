@@ -25,7 +25,7 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import FillOp, GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.dialects.buf import (
     Buffer,
@@ -413,8 +413,7 @@ class TileBuilder:
                 plus = AffineMapAttr(AffineMap(2, 0, (AffineDimExpr(0) + AffineDimExpr(1),)))
                 at = inner.insert(affine_ops.ApplyOp([at, self.value(ranges[loop].first)], plus)).result
             op.result.replace_all_uses_with(at)
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
 
 
 def _depends_on(value: SSAValue, loop: SSAValue) -> bool:

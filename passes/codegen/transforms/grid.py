@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xdsl.dialects import scf
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf_tiles import DISPATCHED, ForallOp, TiledOp, around
 from tensorgrad.dialects.recipe import Collapse, Map, Processor, Sides, Tile
@@ -128,8 +129,7 @@ def _tile(loops: ForallOp, step: Tile) -> None:
     for parts in itertools.product(*choices):
         copy = builder.insert(loops.clone())
         _take_over(*_tiled(TileBuilder.before(copy), step, parts), copy)
-    loops.detach()
-    loops.erase()
+    Rewriter.erase_op(loops)
 
 
 def _tiled(builder: TileBuilder, step: Tile, divisions: Sequence[_Division]) -> tuple[TileBuilder, list[Index]]:
@@ -258,5 +258,4 @@ def _take_over(builder: TileBuilder, indices: Sequence[Index], loops: ForallOp) 
     for op in [*loops.body.block.ops]:
         op.detach()
         builder.move(op)
-    loops.detach()
-    loops.erase()
+    Rewriter.erase_op(loops)

@@ -9,6 +9,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import element_of, is_reduction, loop_extents
 from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp, around, space_of
@@ -37,8 +38,7 @@ def interchange(kernel: TiledOp, step: Interchange) -> None:
     _phase(builder, loops, ops[:at])
     _add_parts(builder, loops, product, step.terms)
     _phase(builder, loops, ops[at + 1 :])
-    loops.detach()
-    loops.erase()
+    Rewriter.erase_op(loops)
 
 
 def _keep_sums(builder: TileBuilder, loops: ForallOp, product: GenericOp) -> None:
@@ -58,8 +58,7 @@ def _phase(builder: TileBuilder, loops: ForallOp, kept: Sequence[Operation]) -> 
     copy, chosen = builder.insert(loops.clone()), {*kept}
     for op, new in reversed([*zip(loops.body.block.ops, copy.body.block.ops, strict=True)]):
         if op not in chosen and not isinstance(op, (*INDICES, memref.AllocaOp)):
-            new.detach()
-            new.erase()
+            Rewriter.erase_op(new)
 
 
 def _add_parts(builder: TileBuilder, loops: ForallOp, product: GenericOp, terms: int) -> None:

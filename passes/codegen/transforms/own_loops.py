@@ -10,6 +10,7 @@ from typing import TypeAlias
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import element_of, is_reduction, loop_extents
 from tensorgrad.dialects.buf_tiles import Space, TiledOp, around
@@ -37,8 +38,7 @@ def split_loops(kernel: TiledOp, step: SplitLoops) -> None:
         division = _Division.of(stage, step.lanes, step.terms)
         division = division.with_outer_loops(builder, in_order=False)
         division.write(lane, lambda b, first, size, d=division: d.compute(b, first, size))
-        stage.detach()
-        stage.erase()
+        Rewriter.erase_op(stage)
 
 
 def split_reduction(kernel: TiledOp, step: SplitReduction) -> None:
@@ -51,10 +51,8 @@ def split_reduction(kernel: TiledOp, step: SplitReduction) -> None:
             for use in [*output.uses]:
                 fill = use.operation
                 if isinstance(fill, FillOp) and (step.lanes > 1 or _sums(stage, step) > 1):
-                    fill.detach()
-                    fill.erase()
-        stage.detach()
-        stage.erase()
+                    Rewriter.erase_op(fill)
+        Rewriter.erase_op(stage)
 
 
 def _stages(kernel: TiledOp, lanes: int, reducing: bool) -> list[GenericOp]:

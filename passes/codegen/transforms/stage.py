@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.dialects.buf import is_shape_only
 from tensorgrad.dialects.buf_tiles import DISPATCHED, ForallOp, Space, TiledOp, around, space_of
@@ -79,8 +79,7 @@ class _Staging:
             at = [index_of(self.loop.body.block.args[0]), index_of(self.loops.indices[side])]
             elements[value] = inside.element(memory, at)
         _insert(inside, self._reading(elements))
-        self.product.detach()
-        self.product.erase()
+        Rewriter.erase_op(self.product)
 
     def _one_sided(self) -> dict[SSAValue, int]:
         """Returns the values of the product's body that depend on one of the loops over the points, and that loop."""
@@ -174,8 +173,7 @@ class _Staging:
         body, copies = self._body()
         last = body.last_op
         assert last is not None
-        last.detach()
-        last.erase()
+        Rewriter.erase_op(last)
         body.add_op(YieldOp(copies[value]))
         _erase_dead(body)
         body.erase_arg(body.args[-1])
@@ -212,8 +210,7 @@ def _erase_dead(body: Block) -> None:
     """Erases the ops of a body that nothing uses."""
     for op in reversed([*body.ops]):
         if op.results and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def _point(body: Block, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> GenericOp:

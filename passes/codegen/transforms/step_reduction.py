@@ -7,6 +7,7 @@ import math
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import is_reduction, iterators_of, loop_extents
 from tensorgrad.dialects.buf_tiles import TiledOp
@@ -23,8 +24,7 @@ def step_reduction(kernel: TiledOp, step: StepReduction) -> None:
         raise DoesNotFit("no stage has a reduction")
     for stage in stages:
         _write(stage, step)
-        stage.detach()
-        stage.erase()
+        Rewriter.erase_op(stage)
 
 
 def _write(stage: GenericOp, step: StepReduction) -> None:

@@ -8,6 +8,7 @@ from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf_tiles import ForallOp, TiledOp
 from tensorgrad.passes.codegen.transforms.building import Part, TileBuilder
@@ -77,8 +78,7 @@ def _share(block: Block, known: dict[object, SSAValue]) -> None:
             key = (*key, op.results[0].type)
             if key in known:
                 _replace(op, known[key])
-                op.detach()
-                op.erase()
+                Rewriter.erase_op(op)
             else:
                 known[key] = op.results[0]
         else:
@@ -91,5 +91,4 @@ def _share(block: Block, known: dict[object, SSAValue]) -> None:
 def _erase_unused(kernel: TiledOp) -> None:
     for op in reversed([*kernel.walk()]):
         if isinstance(op, (*INDICES, memref.AllocaOp)) and not op.results[0].uses:
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects import memref, scf
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import element_of, is_shape_only, shape_of
 from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp, map_stage, rank_of
@@ -24,8 +25,7 @@ def unroll_jam(kernel: TiledOp, step: UnrollJam) -> None:
         builder = TileBuilder.before(loops)
         _spread_locals(builder, loops)
         _jam(builder, loops, [loops.body.block], {})
-        loops.detach()
-        loops.erase()
+        Rewriter.erase_op(loops)
 
 
 def _spread_locals(builder: TileBuilder, loops: ForallOp) -> None:
@@ -36,8 +36,7 @@ def _spread_locals(builder: TileBuilder, loops: ForallOp) -> None:
             whole = builder.local((*sizes, *shape_of(op.memref)), element_of(op.memref), Space.REGISTER)
             mine = TileBuilder.before(op).element(whole, [index_of(index) for index in loops.indices])
             op.memref.replace_all_uses_with(mine)
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def _jam(builder: TileBuilder, loops: ForallOp, blocks: Sequence[Block], values: Mapping[SSAValue, SSAValue]) -> None:
@@ -88,8 +87,7 @@ def _written(
         return True
     is_widened = _widened(inside, inner)
     unneeded = inner if is_widened or around is None else around
-    unneeded.detach()
-    unneeded.erase()
+    Rewriter.erase_op(unneeded)
     return is_widened
 
 

@@ -49,7 +49,7 @@ class _Forward(AttentionBlock):
             logs = [m + value.log() for m, value in zip(top, total, strict=True)]
             if self.a.zeros:
                 logs = [code.select(e, self.zero, value) for e, value in zip(is_empty, logs, strict=True)]
-            self.store_scalars(1, logs)
+            self.store_logarithms(logs)
 
     def _tile(self, start: Value, held: Sequence[Value]) -> Sequence[Value]:
         code, rows = self.code, self.tile.rows

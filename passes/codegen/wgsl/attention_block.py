@@ -180,7 +180,7 @@ class AttentionBlock(ABC):
             held: The accumulators, row by row.
         """
         tile = self.tile
-        features = self.feature_places(code, operand)
+        features = self.feature_places(operand)
         at = self.element_at(operand)
 
         def add(place: Value, row_weights: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
@@ -203,7 +203,7 @@ class AttentionBlock(ABC):
                     results = add(place, row_weights, results)
             return results
         self._share(code, weights, memory)
-        begin = [self._shared_row(code, i) for i in range(tile.rows)]
+        begin = [self._shared_row(i) for i in range(tile.rows)]
 
         def body(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
             row_weights = [code.element(self.shared[memory], start + k) for start in begin]
@@ -212,7 +212,7 @@ class AttentionBlock(ABC):
         remaining = columns.stop - columns.start
         return code.loop_to(remaining.at_most(self.width), held, body)
 
-    def feature_places(self, code: Code, operand: int) -> list[Value]:
+    def feature_places(self, operand: int) -> list[Value]:
         """Returns the features that this lane accumulates, clamped to the last one; those past it are not stored."""
         features = self.a.shapes(self.stage.part.data)[operand][-1]
         lanes = self.tile.lanes
@@ -223,9 +223,8 @@ class AttentionBlock(ABC):
 
     # Communication between lanes
 
-    def _shared_row(self, code: Code, i: int) -> Value:
-        row = self.depth * self.tile.rows + i
-        return row * self.width
+    def _shared_row(self, i: int) -> Value:
+        return (self.depth * self.tile.rows + i) * self.width
 
     def _share(self, code: Code, values: Grid, memory: int) -> None:
         """Writes the thread's values to workgroup memory, one row per row of the block, and waits for all threads.
@@ -241,7 +240,7 @@ class AttentionBlock(ABC):
         if not self.alternates:
             code.block.add_op(wgsl.BarrierOp())
         for i, row in enumerate(values):
-            begin = self._shared_row(code, i) + self.lane
+            begin = self._shared_row(i) + self.lane
             for j, value in enumerate(row):
                 at = begin + j * self.tile.lanes
                 code.put(value, self.shared[memory], at)
@@ -255,7 +254,7 @@ class AttentionBlock(ABC):
             return [code.add(wgsl.SubgroupReduceOp(kind, value.ssa)) for value in mine]
         self._share(code, values, 0)
         count = self.tile.lanes * len(values[0])
-        begin = [self._shared_row(code, i) for i in range(self.tile.rows)]
+        begin = [self._shared_row(i) for i in range(self.tile.rows)]
 
         def body(k: Value, held: Sequence[Value]) -> Sequence[Value]:
             elements = [code.element(self.shared[0], start + k) for start in begin]
@@ -330,7 +329,7 @@ class AttentionBlock(ABC):
         """Stores accumulators as rows of an output."""
         code, operand = self.code, len(self.stage.inputs) + output
         features = self.a.shapes(self.stage.part.data)[operand][-1]
-        places = self.feature_places(code, operand)
+        places = self.feature_places(operand)
         last = features - (len(places) - 1) * self.tile.lanes
         elements = self.of_rows(code, operand)
         for i, element in enumerate(elements):
@@ -346,9 +345,9 @@ class AttentionBlock(ABC):
                 conditions = [*self._row_conditions(i), self.lane < last]
                 self._when(conditions, lambda s=store, n=whole: s(n, n + 1))
 
-    def store_scalars(self, output: int, values: Sequence[Value]) -> None:
-        """Stores one value per row, from the first lane."""
-        code, elements = self.code, self.of_rows(self.code, len(self.stage.inputs) + output)
+    def store_logarithms(self, values: Sequence[Value]) -> None:
+        """Stores one value per row in the second output, from the first lane."""
+        code, elements = self.code, self.of_rows(self.code, len(self.stage.inputs) + 1)
         for i, (element, value) in enumerate(zip(elements, values, strict=True)):
             first = self.lane.equals(0)
             self._when([*self._row_conditions(i), first], lambda e=element, v=value: e.store(code, v))
@@ -367,7 +366,7 @@ class AttentionBlock(ABC):
 
     def accumulators(self, operand: int) -> list[Value]:
         """Returns zeros for the features of an operand that a thread accumulates."""
-        return [self.zero] * (self.tile.rows * len(self.feature_places(self.code, operand)))
+        return [self.zero] * (self.tile.rows * len(self.feature_places(operand)))
 
     @abstractmethod
     def write(self) -> None:

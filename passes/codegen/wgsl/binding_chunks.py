@@ -8,6 +8,7 @@ from typing import cast
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import buffer_type, element_bytes, element_of, shape_of
 from tensorgrad.passes.analyses.storage import bindings_of, chunk_bytes
@@ -81,8 +82,7 @@ def _replace(op: Operation, at: SSAValue, parts: Sequence[SSAValue], each: int, 
         cast(Block, op.parent).insert_op_before(inner, op)
     for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new.ssa)
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)
 
 
 def _access(

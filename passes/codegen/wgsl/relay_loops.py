@@ -308,8 +308,7 @@ class _Relays:
         for op in within:
             if isinstance(op, wgsl.LocalIndexOp) or op.dim.value.data == 0:
                 op.results[0].replace_all_uses_with(values[type(op)])
-                op.detach()
-                op.erase()
+                Rewriter.erase_op(op)
         self._rewrite([op for op in ops if op.parent is block], _Guard(self.is_first))
         self.kernel.properties["workgroup_size"] = DenseArrayBase.from_list(i64, [width * self.plan.relays, *others])
         self.kernel.attributes[ITERATIONS] = IntegerAttr(self.plan.iterations, i64)
@@ -319,8 +318,7 @@ class _Relays:
         for op in ops:
             if isinstance(op, wgsl.ReturnIfOp):
                 guard = self._narrowed(guard, _Code(op), op.condition, False)
-                op.detach()
-                op.erase()
+                Rewriter.erase_op(op)
             elif self.plan.loops.get(op) == SHARED:
                 self._share(cast(scf.ForOp, op), guard)
             elif self.plan.loops.get(op) == INSIDE:
@@ -373,8 +371,7 @@ class _Relays:
             result.replace_all_uses_with(chosen.ssa)
         for end in ends:
             end.erase()
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)
 
     def _run_by_all(self, op: Operation, guard: _Guard) -> None:
         """Rewrites an op that all relays run: only the first one stores, once all have read the old values."""
@@ -422,8 +419,7 @@ class _Relays:
         self.read = set(held)
         for old, new in zip(loop.results, self._taken(code, held, loop), strict=True):
             old.replace_all_uses_with(new.ssa)
-        loop.detach()
-        loop.erase()
+        Rewriter.erase_op(loop)
 
     def _held(self, loop: scf.ForOp) -> list[SSAValue]:
         """Returns the arrays that pass on a loop's carried values; loops reuse them."""

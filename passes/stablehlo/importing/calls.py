@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.locations import line_in, line_of
@@ -67,5 +68,4 @@ def _replace(op: Operation, function: FuncOp) -> None:
         block.insert_op_before(clone, op)
     for result, value in zip(op.results, end.operands, strict=True):
         result.replace_all_uses_with(values.get(value, value))
-    op.detach()
-    op.erase()
+    Rewriter.erase_op(op)

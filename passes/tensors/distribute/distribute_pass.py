@@ -9,6 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.functions import find_function
@@ -124,8 +125,7 @@ class DistributePass(LevelPass):
         ]
         set_returned(function, values)
         for op in reversed(old_ops):
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
         for argument in reversed(old_arguments):
             block.erase_arg(argument)
         set_signature(function, slots, results)

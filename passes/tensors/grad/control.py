@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.build import TensorBuilder
@@ -144,8 +145,7 @@ class ScanDerivative:
             if known is not None:
                 for old, new in zip(op.results, known.results, strict=True):
                     old.replace_all_uses_with(new)
-                op.detach()
-                op.erase()
+                Rewriter.erase_op(op)
         return dict(zip(arguments, cotangents, strict=True))
 
     def _carries(self, back: Block, cotangents: dict[SSAValue, SSAValue | None]) -> Carries:
@@ -184,9 +184,7 @@ class ScanDerivative:
         return scan
 
     def _argument(self, block: Block, like: SSAValue) -> BlockArgument:
-        argument = block.insert_arg(like.type, len(block.args))
-        argument.location = self.op.location
-        return argument
+        return block.insert_arg(like.type, len(block.args), self.op.location)
 
     def _fetch(self, back: Block) -> tuple[list[tuple[BlockArgument, SSAValue]], list[tuple[BlockArgument, SSAValue]]]:
         """Passes the values of the body that the derivative reads to it as arguments: constants and sequences."""
@@ -201,7 +199,6 @@ class ScanDerivative:
             owner = value.owner
             if isinstance(owner, TensorOp) and (not owner.operands or is_rearrangement(owner)):
                 clone = owner.clone({operand: fetched(operand) for operand in owner.operands})
-                clone.location = owner.location
                 assert first is not None
                 back.insert_op_before(clone, first)
                 known[value] = clone.results[0]
@@ -250,8 +247,7 @@ def _reorder(block: Block, *groups: Sequence[BlockArgument]) -> None:
     old = list(block.args)
     assert len(old) == len(arguments)
     for argument in arguments:
-        new = block.insert_arg(argument.type, len(block.args))
-        new.location = argument.location
+        new = block.insert_arg(argument.type, len(block.args), argument.location)
         argument.replace_all_uses_with(new)
     for argument in old:
         block.erase_arg(argument)
@@ -295,8 +291,7 @@ def cond_derivative(
         end = ReturnOp(results)
         end.location = op.location
         block.insert_op_after(end, last)
-        last.detach()
-        last.erase()
+        Rewriter.erase_op(last)
     result: list[SSAValue | None] = [None] * len(op.operands)
     if not nonzero:
         return result
