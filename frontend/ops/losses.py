@@ -36,7 +36,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.composed import xlogy
 from tensorgrad.ops.elementwise.functions import exp, isinf, log
-from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
+from tensorgrad.ops.promotion import as_float, as_tensor, as_tensors, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
 from tensorgrad.ops.shape import as_indices, check_range, expand_dims, normalized_axis, squeeze
@@ -78,7 +78,7 @@ def alike(what: str, x: TensorLike, y: TensorLike) -> tuple[Tensor, Tensor]:
     Raises:
         ShapeError: The shapes differ.
     """
-    left, right = as_tensor(x), as_tensor(y)
+    left, right = as_tensors(x, y)
     if not (is_float(left.dtype) or is_float(right.dtype)):
         left, right = as_float(left), as_float(right)
     if left.shape != right.shape:

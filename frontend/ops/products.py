@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import multiply, subtract
 from tensorgrad.ops.joining import moveaxis, stack
-from tensorgrad.ops.promotion import as_float, as_tensor, common
+from tensorgrad.ops.promotion import as_float, common, promoted
 from tensorgrad.ops.reduce import norm
 from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape
 from tensorgrad.tracing.likes import TensorLike
@@ -25,7 +25,7 @@ def kron(x: TensorLike, y: TensorLike) -> Tensor:
         >>> tg.kron([1, 10], [1, 2])
         Array([ 1,  2, 10, 20], dtype=i32)
     """
-    left, right = as_tensor(x), as_tensor(y)
+    left, right = promoted("kron", x, y)
     rank = max(left.ndim, right.ndim)
     left, right = (reshape(part, [*[1] * (rank - part.ndim), *part.shape]) for part in (left, right))
     extents = [a * b for a, b in zip(left.shape, right.shape, strict=True)]

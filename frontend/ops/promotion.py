@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,6 +151,19 @@ def _joined(parts: Tensor, target: DType) -> Tensor:
     return emit(reduce.SumOp, [emit(arithmetic.ShiftLeftOp, [rows, amounts])], axes=ints([len(rows.shape) - 1]))
 
 
+def as_tensors(*operands: Any) -> list[Tensor]:
+    """Returns operands as tensors; numbers of 64 bits, which are NumPy's default, stay so beside such a tensor."""
+    wide = {x.dtype for x in operands if isinstance(x, Tensor) and x.dtype.itemsize == 8}
+    return [
+        as_tensor(x) if not wide or isinstance(x, Tensor) else as_tensor(x, _dtype_among(x, wide)) for x in operands
+    ]
+
+
+def _dtype_among(x: Any, dtypes: Collection[DType]) -> DType | None:
+    dtype = x.dtype if isinstance(x, np.generic | np.ndarray) else np.asarray(x).dtype
+    return dtype if dtype in dtypes else None
+
+
 def _is_scalar(x: Any) -> bool:
     return isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)
 
@@ -185,7 +198,8 @@ def promoted(what: str, *operands: Any) -> list[Tensor]:
     Raises:
         DTypeError: They have no common dtype.
     """
-    tensors = {i: as_tensor(x) for i, x in enumerate(operands) if not _is_scalar(x)}
+    others = {i: x for i, x in enumerate(operands) if not _is_scalar(x)}
+    tensors = dict(zip(others, as_tensors(*others.values()), strict=True))
     scalars = {i: x for i, x in enumerate(operands) if _is_scalar(x)}
     try:
         dtype = common_dtype([tensor.dtype for tensor in tensors.values()], list(scalars.values()))
@@ -213,7 +227,7 @@ def common_numbers(what: str, *operands: Any) -> list[Tensor]:
     Raises:
         DTypeError: They have no common dtype, or it is bool.
     """
-    tensors = [as_tensor(x) for x in operands]
+    tensors = as_tensors(*operands)
     dtype = tensors[0].dtype
     try:
         for tensor in tensors[1:]:

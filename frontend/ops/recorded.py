@@ -71,6 +71,8 @@ class _Whole:
             if kind is Array or isinstance(argument, Array):
                 operand: Array = argument
             elif kind is np.ndarray:
+                if argument.itemsize == 8 and any(type(x) is Array and x.dtype == argument.dtype for x in args):
+                    return None  # beside such a tensor, it stays of 64 bits
                 operand = Array(as_array(argument))
             elif self._takes_numbers and (kind is float or kind is int):
                 beside = _number_beside(args, argument)

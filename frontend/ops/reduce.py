@@ -15,7 +15,14 @@ from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient, where
 from tensorgrad.ops.elementwise.arithmetic import where as choose
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log, sqrt
-from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broadcast_to, cast, common_numbers
+from tensorgrad.ops.promotion import (
+    as_float,
+    as_tensor,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    common_numbers,
+)
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
 from tensorgrad.runtime.errors import warn_user
@@ -194,13 +201,12 @@ def matmul(x: TensorLike, y: TensorLike) -> Tensor:
         >>> tg.matmul(tg.ones((5, 2, 3)), tg.ones((3, 4))).shape
         (5, 2, 4)
     """
-    left, right = as_tensor(x), as_tensor(y)
+    left, right = common_numbers("matmul", x, y)
     if not left.ndim or not right.ndim:
         raise ShapeError(f"matmul: operands need an axis, got {left.shape} and {right.shape}")
     inner = right.shape[0] if right.ndim == 1 else right.shape[-2]
     if left.shape[-1] != inner:
         raise ShapeError(f"matmul: inner extents differ: {left.shape} @ {right.shape} ({left.shape[-1]} and {inner})")
-    left, right = common_numbers("matmul", left, right)
     if right.ndim <= 2:
         return _dot(left, right, 0)
     if left.ndim == 1:

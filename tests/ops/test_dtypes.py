@@ -328,3 +328,26 @@ def test_places_beyond_32_bits_are_dropped(device: Any) -> None:
     unpool = tg.jit(lambda x, at: tg.max_unpool(x, at, 2), device=device)
     at = tg.array([[[[2**32 + 1]]]], "i64")
     assert not np.any(np.asarray(unpool(np.ones((1, 1, 1, 1), np.float32), at)))
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_numbers_of_64_bits_stay_so_beside_such_a_tensor(device: tg.DeviceName) -> None:
+    values, third = np.array([1.0, 2.0, 1 / 3]), np.float64(1) / 3
+    x = tg.tensor(values, "f64", device=device)
+    for actual, expected in (
+        (x * third, values * third),
+        (third - x, third - values),
+        (x + values, values + values),
+        (values / x, values / values),
+        (x + list(values), values + values),
+        (x**third, values**third),
+        (tg.where(x > 0.5, x, third), np.where(values > 0.5, values, third)),
+        (tg.clip(x, 0, third), np.clip(values, 0, third)),
+        (tg.maximum(x, values * 2), values * 2),
+        (x @ values, values @ values),
+        (tg.jit(lambda x: x * third, device=device)(x), values * third),
+    ):
+        np.testing.assert_allclose(np.asarray(actual), expected, rtol=1e-15)
+    large = tg.tensor([2**40], "i64", device=device) + np.array([2**41])
+    assert large.tolist() == [2**40 + 2**41]
+    assert (tg.tensor([1.0], device=device) * third).dtype == np.float32
