@@ -133,6 +133,7 @@ class NamedValues:
                     f"load_state_dict: {path} is not on a device, so it can't be changed: initialized(values=state) "
                     "gives a model with these values, and initialized(device=...) one that can be changed"
                 )
+        check_layouts("load_state_dict", values)
         expected = {path: (leaf.shape, leaf.dtype) for path, leaf in present.items()}
         arrays, loaded = checked_values("model", expected, values, strict)
         with no_grad():
@@ -185,6 +186,20 @@ def arrays_to_write(what: str, leaves: Mapping[str, Leaf], values: Mapping[str, 
         check_has_values(what, leaves.values())
     slots = {path: slot_of(path, Spec(leaf.shape, leaf.dtype)) for path, leaf in leaves.items()}
     return check_inputs(slots, leaves if values is None else values, what="parameter")
+
+
+def check_layouts(what: str, values: Mapping[str, Any]) -> None:
+    """Checks that values to load are no tensors of PyTorch, whose weights of layers have other layouts.
+
+    Raises:
+        InputError: One is.
+    """
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        if type(value).__module__.partition(".")[0] == "torch":
+            raise InputError(
+                f"{what}: {name} is PyTorch's, which lays weights out otherwise: load what "
+                "tg.nn.from_torch(model, state_dict) returns, or arrays of NumPy in our layout"
+            )
 
 
 def checked_values(

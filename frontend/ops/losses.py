@@ -157,8 +157,10 @@ def check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
             f"{what}: takes float logits and integer labels, not {SHORT[scores.dtype]} and {SHORT[labels.dtype]}"
         )
     if scores.shape[:-1] != labels.shape or not scores.shape:
+        are_second = labels.ndim > 1 and scores.shape[:1] + scores.shape[2:] == labels.shape
         raise ShapeError(
             f"{what}: logits of shape {scores.shape} need labels of shape {scores.shape[:-1]}, not {labels.shape}"
+            + ("; classes are the last axis here: tg.moveaxis(logits, 1, -1)" if are_second else "")
         )
 
 

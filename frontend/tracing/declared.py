@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from tensorgrad.errors import ParameterError, UnknownNameError
 from tensorgrad.surface.foreign import NAMES, name_hint
 from tensorgrad.surface.methods import Methods
 from tensorgrad.tracing.dtypes import DType
+from tensorgrad.tracing.size import Size
 
 
 class Declared:
@@ -34,9 +34,9 @@ class Declared:
         return len(self.shape)
 
     @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
+    def size(self) -> Size:
+        """The number of elements; called, as PyTorch's `size`, the shape or the extent of an axis."""
+        return Size(self.shape)
 
     def numel(self) -> int:
         """Returns the number of elements."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import math
 import operator
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,6 +21,7 @@ from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.surface.methods import Methods, revived
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.eager import Eager
+from tensorgrad.tracing.size import Size
 from tensorgrad.tracing.tensor_device import Live, TensorDevice
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.views import fixed, is_basic, keeps_order, linked
@@ -130,9 +130,9 @@ class Tensor(Methods):
         return len(self.shape)
 
     @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
+    def size(self) -> Size:
+        """The number of elements; called, as PyTorch's `size`, the shape or the extent of an axis."""
+        return Size(self.shape)
 
     @property
     def T(self) -> Tensor:

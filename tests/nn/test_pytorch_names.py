@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tensorgrad as tg
-from tensorgrad.errors import ArgumentError, InputError, OptionError, UnknownNameError
+from tensorgrad.errors import ArgumentError, AxisError, InputError, OptionError, UnknownNameError
 
 
 def images(*shape: int) -> np.ndarray:
@@ -265,3 +265,27 @@ def test_declared_parameters_are_counted_and_frozen() -> None:
             UnknownNameError, match=rf"declared parameter f32\[4, 8\] has no attribute '{name}'.*{advice}"
         ):
             getattr(model.layers[0].weight, name)
+
+
+def test_size_is_a_number_and_a_method() -> None:
+    x: Any = tg.tensor(np.ones((2, 3), np.float32), device="numpy")
+    assert (x.size, x.size(), x.size(0), x.size(dim=-1)) == (6, (2, 3), 2, 3)
+    weight: Any = tg.nn.Linear(4, 5).weight
+    assert (weight.size + 1, weight.size(1)) == (21, 5)
+    flat: Any = tg.jit(lambda x: x.reshape(x.size(0) * x.size(1)), device="numpy")(x)
+    assert flat.shape == (6,)
+    with pytest.raises(AxisError, match=r"size: axis 2 is out of range for shape \(2, 3\)"):
+        x.size(2)
+
+
+def test_weights_in_pytorchs_layout_are_refused() -> None:
+    state = torch.nn.Linear(2, 2).state_dict()
+    model = tg.nn.Linear(2, 2).initialized(0, device="numpy")
+    training = tg.compile(
+        tg.nn.Linear(2, 2), loss=lambda m: tg.sum(m.weight), optimizer=tg.optim.sgd(0.1), inputs={}, device="numpy"
+    )
+    for load in (model.load_state_dict, training.load_parameters):
+        with pytest.raises(InputError, match=r"weight is PyTorch's, which lays weights out otherwise.*from_torch"):
+            load(state)
+    model.load_state_dict(tg.nn.from_torch(tg.nn.Linear(2, 2), state))
+    np.testing.assert_array_equal(model.weight.numpy(), state["weight"].numpy().T)

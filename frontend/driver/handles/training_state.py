@@ -16,7 +16,7 @@ from tensorgrad.driver.storage import checkpoints
 from tensorgrad.driver.storage.checkpoints import Persistent
 from tensorgrad.errors import InputError, OptionError, PartialStateWarning
 from tensorgrad.nn.module import declarations
-from tensorgrad.nn.named_values import Loaded
+from tensorgrad.nn.named_values import Loaded, check_layouts
 from tensorgrad.nn.parameters import drawn
 from tensorgrad.nn.weights import is_live
 from tensorgrad.ops import random
@@ -141,6 +141,7 @@ class TrainingState:
         """See `WithState.load_parameters`."""
         refuse_inside_trace("load_parameters")
         passed = values if isinstance(values, Mapping) else {}
+        check_layouts("load_parameters", values)
         names = self.parameter_paths if strict else ()
         expected = {path: slot for path, slot in self._slots.items() if path in names or path in passed}
         chosen = values if strict else {path: value for path, value in passed.items() if path in self._slots}

@@ -71,7 +71,7 @@ class Evaluation:
                 environment[node] = _attribute(graph, node.target)
             elif node.op == "output":
                 return map_arg(node.args[0], environment.__getitem__)
-            else:
+            elif node.users or not is_python(node):  # nothing may read a result's parts
                 environment[node] = self._called(node, environment)
         raise AssertionError("a graph ends with its output")
 
