@@ -165,7 +165,7 @@ def mean(x: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, dty
 def _scaled_sum(x: Tensor, axes: list[int], keepdims: bool, share: float) -> Tensor:
     total = sum(x, axes, keepdims)
     # Shader compilers fold the product of anything and an empty sum to 0.
-    return total * share if _count(x, axes) else full(total.shape, math.nan, total.dtype)
+    return total * share if _count(x, axes) else total + math.nan
 
 
 def _share(what: str, x: Tensor, axis: Any, correction: float = 0) -> tuple[list[int], float]:

@@ -11,6 +11,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.driver.handles.eager_devices import new_eager_device
 from tensorgrad.eager.tape import TapeNode
+from tensorgrad.errors import EmptyAxisWarning
 from tensorgrad.runtime.cpu import CpuDevice
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
@@ -311,6 +312,10 @@ def test_ties_and_kinks_as_documented(place: tg.DeviceName) -> None:
     z = leaf([3.0, 1.0, 3.0], place)
     tg.max(z).backward()
     assert z.grad.tolist() == [0.5, 0.0, 0.5]
+    empty = leaf(np.zeros((2, 0), np.float32), place)
+    with pytest.warns(EmptyAxisWarning):
+        tg.mean(empty, axis=1).sum().backward()
+    assert empty.grad.shape == (2, 0)
     constant = leaf([0.0, 3.0], place)
     (constant**0).sum().backward()
     assert constant.grad.tolist() == [0.0, 0.0]
