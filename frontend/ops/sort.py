@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tensorgrad.dialects.tg import sort as sort_ops
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import ShapeError
-from tensorgrad.ops.joining import moveaxis, narrow
-from tensorgrad.ops.promotion import as_tensor, cast
-from tensorgrad.ops.shape import normalized_axis, reshape, take_along_axis
+from tensorgrad.ops.elementwise.arithmetic import bitwise_invert, bitwise_xor, stop_gradient, where
+from tensorgrad.ops.joining import concat, moveaxis, narrow
+from tensorgrad.ops.promotion import as_tensor, bitcast, cast
+from tensorgrad.ops.reduce import max, min
+from tensorgrad.ops.shape import normalized_axis, positions, reshape, take_along_axis
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
+
+SELECTED = 8
+"""The most elements that `top_k` finds without sorting, such as a router's experts."""
 
 
 def _rows(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
@@ -64,7 +71,8 @@ def sort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> Tens
 def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """Returns the `k` largest elements along `axis` (or the smallest), in order, and their positions as i32.
 
-    The first among equals comes first; NaN counts as largest. It costs as much as `argsort`.
+    The first among equals comes first; NaN counts as largest. Up to `SELECTED` elements cost two passes over the axis
+    each, more of them as much as `argsort`.
 
     Raises:
         ShapeError: The axis has fewer than `k` elements.
@@ -77,5 +85,36 @@ def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[
     tensor, place = _rows(x, axis, "top_k")
     if not 0 <= k <= tensor.shape[place]:
         raise ShapeError(f"top_k: axis {place} of {tensor.shape} does not have {k} elements")
-    order = narrow(argsort(tensor, place, largest), place, 0, k)
+    is_selected = 0 < k <= SELECTED
+    order = (
+        _selected(tensor, k, place, largest) if is_selected else narrow(argsort(tensor, place, largest), place, 0, k)
+    )
     return take_along_axis(tensor, order, place), order
+
+
+def _selected(x: Tensor, k: int, axis: int, largest: bool) -> Tensor:
+    """Returns the positions of the `k` first elements in their order, found one after another."""
+    keys = _keys(x) if largest else bitwise_invert(_keys(x))
+    lowest, places = int(np.iinfo(keys.dtype).min), positions(x.shape, axis, NAMES["i32"])
+    selected: list[Tensor] = []
+    left: Tensor | None = None
+    for _ in range(k):
+        best = max(keys if left is None else where(left, keys, lowest), axis, keepdims=True)
+        is_best = keys == best
+        hit = is_best if left is None else is_best & left
+        selected.append(min(where(hit, places, x.shape[axis]), axis, keepdims=True))
+        left = (keys < best) | (is_best & (places > selected[-1]))
+    return concat(selected, axis)
+
+
+def _keys(x: Tensor) -> Tensor:
+    """Returns integers in the order of elements: equal zeros are equal, and NaN is the largest."""
+    if x.dtype.kind in "iu":
+        return x
+    if x.dtype == NAMES["bool"]:
+        return cast(x, NAMES["i32"])
+    wide = x if x.dtype == NAMES["f64"] else cast(x, NAMES["f32"])
+    signed = NAMES[f"i{8 * wide.dtype.itemsize}"]
+    largest = int(np.iinfo(signed).max)
+    bits = bitcast(stop_gradient(where(wide == 0, 0, wide)), signed)
+    return where(wide != wide, largest, where(bits < 0, bitwise_xor(bits, largest), bits))
