@@ -319,6 +319,14 @@ def sort_cases() -> Iterator[Case]:
     )
     yield Case(
         sort.ArgsortOp,
+        "top ten",
+        lambda x: sorting.top_k(x, 10)[0],
+        (distinct(2, 12),),
+        lambda x: -np.sort(-x, -1)[:, :10],
+        derivative=True,
+    )
+    yield Case(
+        reduce.MaxOp,
         "top three",
         lambda x: sorting.top_k(x, 3)[0],
         (distinct(2, 6),),
@@ -326,7 +334,7 @@ def sort_cases() -> Iterator[Case]:
         derivative=True,
     )
     yield Case(
-        sort.ArgsortOp,
+        reduce.MaxOp,
         "positions of the least",
         lambda x: sorting.top_k(x, 2, 0, largest=False)[1],
         (integers(0, 3, 6, 2),),

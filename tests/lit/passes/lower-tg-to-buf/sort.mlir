@@ -1,4 +1,5 @@
 // RUN: tg-opt %s -p lower-tg-to-buf | filecheck %s
+// RUN: tg-opt %s -p 'lower-tg-to-buf{target=cpu}' | filecheck %s --check-prefix=NATIVE
 
 // Each element of the result is loaded from the operand that contains it.
 func.func @concat(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<5xf32> {
@@ -108,3 +109,13 @@ func.func @known(%u: tensor<4x2xi32>, %v: tensor<4x2xi32>) -> (tensor<4097x2xi32
 // CHECK: buf.kernel grid = [4097, 2] ins(%u, %0, %1 : memref<4x2xi32>, memref<4xi32>, memref<4098xi32>) outs(%2 : memref<4097x2xi32>) {
 // CHECK: buf.kernel grid = [4097, 2] ins(%v, %0, %1 : memref<4x2xi32>, memref<4xi32>, memref<4098xi32>) outs(%3 : memref<4097x2xi32>) {
 // CHECK: func.return
+
+// On a CPU the elements of a short row are ranked, however many rows there are: 64 merge in six kernels.
+func.func @short_rows(%x: tensor<4096x64xf32>) -> tensor<4096x64xi32> {
+  %0 = tg.argsort %x descending = 0 : tensor<4096x64xf32>
+  func.return %0 : tensor<4096x64xi32>
+}
+// NATIVE-LABEL: func.func @short_rows(
+// NATIVE-COUNT-2: buf.kernel grid = [4096, 64]
+// NATIVE-NOT:     buf.kernel
+// NATIVE:         func.return
