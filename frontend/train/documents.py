@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import mmap
 import os
@@ -133,13 +134,25 @@ def encoder_of(tokenizer: Any) -> Encode:
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = read_tokenizer(Path(tokenizer))
     if hasattr(tokenizer, "encode_batch_fast"):
-        return lambda texts: [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
+        whole = _whole(tokenizer)
+        return lambda texts: [encoding.ids for encoding in whole.encode_batch_fast(texts)]
     if not callable(tokenizer):
         raise OptionError(
             f"text: tokenizer must be a tokenizers.Tokenizer, a path, or a function of a text, got {tokenizer!r}"
         )
     encode = cast("Callable[[str], Sequence[int]]", tokenizer)
     return lambda texts: [encode(text) for text in texts]
+
+
+def _whole(tokenizer: Any) -> Any:
+    """Returns a tokenizer that neither truncates nor pads texts: a copy if the given one does."""
+    if getattr(tokenizer, "truncation", None) is None and getattr(tokenizer, "padding", None) is None:
+        return tokenizer
+    whole = copy.deepcopy(tokenizer)
+    whole.encode_special_tokens = tokenizer.encode_special_tokens  # which copies lack
+    whole.no_truncation()
+    whole.no_padding()
+    return whole
 
 
 def read_tokenizer(path: Path) -> Any:

@@ -248,7 +248,7 @@ def text(
         source: The path of a text file, several (`pathlib.Path`), which may be larger than memory; or a list of texts,
             a document each.
         tokenizer: A `tokenizers.Tokenizer`, the path of its file or of a folder of Hugging Face's with one, or a
-            function that returns the tokens of a text.
+            function that returns the tokens of a text. Its truncation and padding are left out: documents are whole.
         length: The number of tokens of a row. Padded rows may have several lengths: each has the least that holds it,
             and all rows of a batch the same.
         size: The number of rows of a batch.

@@ -176,6 +176,19 @@ def test_tokenizers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         tg.data.text(["to be"], tmp_path, 6, 1)
 
 
+def test_tokenizers_that_truncate_and_pad(tmp_path: Path) -> None:
+    """Documents are whole, as a tokenizer's file of another use, such as a classifier's, doesn't have them."""
+    words = Tokenizer(models.WordLevel({"[PAD]": 0, "a": 1, "b": 2}, unk_token="[PAD]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.enable_truncation(4)
+    words.enable_padding(length=6)
+    words.save(str(tmp_path / "tokenizer.json"))
+    for tokenizer in (words, tmp_path):
+        data = tg.data.text(["a b a b a b b", "a b"], tokenizer, 3, 3)
+        assert data.at(0, 0)["tokens"].tolist() == [[1, 2, 1], [2, 1, 2], [2, 1, 2]]
+    assert len(words.encode("a b a b a b b").ids) == 6
+
+
 def test_a_text_that_changes() -> None:
     texts = [*TEXTS]
     data = tg.data.text(texts, encode, 7, 2)
