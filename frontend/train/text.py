@@ -24,6 +24,9 @@ COLUMNS = ("tokens", "labels", "segments", "positions")
 IGNORED = -100
 """The label of positions without one, which is PyTorch's default as well."""
 
+LEAST = 2
+"""The fewest tokens of a document of which one is a label."""
+
 KEPT = 256
 """The number of documents whose tokens are kept, since several rows may be parts of one."""
 
@@ -170,24 +173,28 @@ class Text(Placed):
         """Returns rows that documents fill one after the other; they are cut where a row ends."""
         (length,), documents = self._lengths, _order(key, len(self._counts))
         counts = self._counts[documents]
+        counts[counts < LEAST] = 0
         stops = np.cumsum(counts)
         # A part starts where a document does, and where a row does.
-        begins = np.union1d((stops - counts)[counts > 0], np.arange(0, self.tokens, length))
+        begins = np.union1d((stops - counts)[counts > 0], np.arange(0, stops[-1], length))
         numbers = np.searchsorted(stops, begins, "right")
-        starts = np.searchsorted(begins, np.arange(0, self.tokens + length, length))
+        starts = np.searchsorted(begins, np.arange(0, stops[-1] + length, length))
+        # A row of the last token of a document alone has no label.
+        is_labeled = np.logical_or.reduceat(stops[numbers] - begins >= LEAST, starts[:-1])
+        batches = self._in_batches(np.flatnonzero(is_labeled))
         return Rows(
             starts=starts,
             documents=documents[numbers],
             offsets=begins - (stops - counts)[numbers],
-            counts=np.diff(begins, append=self.tokens),
-            batches=self._in_batches(np.arange(len(starts) - 1)),
-            lengths=np.full(self._batch_count(len(starts) - 1), length),
+            counts=np.diff(begins, append=stops[-1]),
+            batches=batches,
+            lengths=np.full(len(batches), length),
         )
 
     def _padded(self, key: Any) -> Rows:
         """Returns a row for each document, or each part of one that is too long, of the least length that holds it."""
         longest = self._lengths[-1]
-        rows_of = -(-self._counts // longest)
+        rows_of = -(-np.maximum(self._counts - 1, 0) // longest)  # none of a last token alone, which has no label
         documents = np.repeat(np.arange(len(self._counts)), rows_of)
         offsets = longest * (np.arange(len(documents)) - np.repeat(np.cumsum(rows_of) - rows_of, rows_of))
         counts = np.minimum(self._counts[documents] - offsets, longest)
@@ -238,7 +245,8 @@ def text(
     Each is a dict of four i32 arrays `[size, length]`: `tokens`; `labels`, the next token of the same document, or -100
     where there is none; `segments`, the number of the document in its row, from 1, and 0 for padding; and `positions`
     in the document's part of the row, from 0. Packed documents don't attend to each other with the mask
-    `segments[:, :, None] == segments[:, None, :]`, which models of `tg.models` take as `attention_mask`.
+    `segments[:, :, None] == segments[:, None, :]`, which models of `tg.models` take as `attention_mask`. Each row has
+    labels: documents of one token, and last tokens that would have a row of their own, are left out.
 
     Documents are tokenized once to count their tokens, piece by piece, and again where a batch needs them; of files no
     more is kept than where each document is: a document has to fit into memory, a file hasn't. So a batch depends on
@@ -264,8 +272,8 @@ def text(
         An iterable that continues where it stopped.
 
     Raises:
-        InputError: The source is of another kind, or has no documents, or a file's contents are no text or no JSON; or
-            no tokenizer is in the file.
+        InputError: The source is of another kind, or has no documents of two tokens, or a file's contents are no text
+            or no JSON; or no tokenizer is in the file.
         OptionError: A setting is out of range, or no batch is full with "drop"; or the package tokenizers is missing.
         OSError: A file can't be read.
 
@@ -292,8 +300,8 @@ def text(
     documents = documents_of(source, separator, field)
     counts = counts_of(documents, encode)
     counts += (counts > 0) & (end is not None)
-    if not counts.any():
-        raise InputError("text: there are no documents with tokens")
+    if not (counts >= LEAST).any():
+        raise InputError(f"text: there are no documents with tokens, {LEAST} or more, of which one predicts the next")
     result = Text(documents, encode, counts, lengths, size, pack, end, key, last)
     if not len(result):
         raise OptionError(f"text: {result.tokens} tokens fill no batch of {size} rows of {length}; give last='pad'")
