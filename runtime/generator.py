@@ -11,7 +11,7 @@ from tensorgrad.runtime.backend import Executable, OutputHandle
 from tensorgrad.runtime.errors import InputError
 from tensorgrad.runtime.loaded import Loaded
 from tensorgrad.runtime.program import ProgramRole
-from tensorgrad.runtime.sampling import Sampler, checked_count, checked_prompt
+from tensorgrad.runtime.sampling import Sampler, checked_count, checked_prompt, checked_stops
 from tensorgrad.runtime.saved import CAPACITY, GENERATOR, LENGTH, LOGITS, TOKENS, Saved
 
 
@@ -112,14 +112,14 @@ class LoadedGenerator(Loaded):
             DeviceError: The device reported an error.
         """
         tokens, count = checked_prompt(prompt, self.vocabulary), checked_count(max_new_tokens)
-        draw, stops = Sampler(temperature, top_k, top_p, seed), {stop} if isinstance(stop, int) else set(stop)
+        draw, stops = Sampler(temperature, top_k, top_p, seed), checked_stops(stop, self.vocabulary)
         if len(tokens) + count > self.capacity:
             asked = f"a prompt of {len(tokens)} tokens and {count} new ones"
             raise InputError(f"generate: {asked} exceed the capacity of {self.capacity}")
         self._turn += 1
         return self._tokens(tokens, count, draw, stops, self._turn)
 
-    def _tokens(self, prompt: list[int], count: int, draw: Sampler, stops: set[int], turn: int) -> Iterator[int]:
+    def _tokens(self, prompt: list[int], count: int, draw: Sampler, stops: list[int], turn: int) -> Iterator[int]:
         new = prompt
         for index in range(count):
             with self._lock:

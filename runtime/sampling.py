@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,10 +73,40 @@ def checked_prompt(prompt: Any, vocabulary: int) -> list[int]:
     tokens = prompt.tolist() if isinstance(prompt, np.ndarray) else prompt
     if not isinstance(tokens, Sequence) or not tokens or not all(map(_is_integer, tokens)):
         raise InputError(f"generate: a prompt is a row of one or more tokens, got {prompt!r}")
-    wrong = next((token for token in tokens if not 0 <= token < vocabulary), None)
+    check_tokens(tokens, vocabulary)
+    return [int(token) for token in tokens]
+
+
+def check_tokens(tokens: Iterable[int], vocabulary: int) -> None:
+    """Checks the tokens of a prompt.
+
+    Raises:
+        InputError: One is not of a vocabulary of this size.
+    """
+    wrong = _unknown(tokens, vocabulary)
     if wrong is not None:
         raise InputError(f"generate: the vocabulary has {vocabulary} tokens, there is none of number {wrong}")
+
+
+def checked_stops(stop: Any, vocabulary: int) -> list[int]:
+    """Returns the tokens that end a text, of one or several.
+
+    Raises:
+        OptionError: One is no integer, or not of a vocabulary of this size.
+    """
+    given = stop.tolist() if isinstance(stop, np.ndarray) else stop
+    tokens = [given] if _is_integer(given) else given
+    if not isinstance(tokens, Collection) or not all(map(_is_integer, tokens)):
+        raise OptionError(f"generate: stop must be a token or several, which are integers, got {stop!r}")
+    wrong = _unknown(tokens, vocabulary)
+    if wrong is not None:
+        raise OptionError(f"generate: stop must be of the vocabulary's {vocabulary} tokens, got {wrong}")
     return [int(token) for token in tokens]
+
+
+def _unknown(tokens: Iterable[int], vocabulary: int) -> int | None:
+    """Returns the first token that a vocabulary of this size doesn't have."""
+    return next((int(token) for token in tokens if not 0 <= token < vocabulary), None)
 
 
 def checked_count(max_new_tokens: Any) -> int:
@@ -91,7 +121,10 @@ def checked_count(max_new_tokens: Any) -> int:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    """Returns whether a value is an integer, of Python or as an array without axes."""
+    if isinstance(value, np.ndarray | np.generic):
+        return not value.ndim and value.dtype.kind in "iu"
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_number(value: Any) -> bool:

@@ -13,8 +13,7 @@ from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.models.pretrained import Pretrained
 from tensorgrad.models.settings import Options
 from tensorgrad.nn.named_values import check_has_values
-from tensorgrad.runtime.sampling import Sampler, checked_count
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.runtime.sampling import Sampler, check_tokens, checked_count, checked_stops
 from tensorgrad.tracing.location import user_line
 
 LEAST_PROMPT = 8
@@ -39,8 +38,17 @@ class LanguageModel(Pretrained):
         4
     """
 
-    def __init__(self, options: Options, layers: int, heads: int, features: int, most_positions: int | None = None):
+    def __init__(
+        self,
+        options: Options,
+        vocabulary: int,
+        layers: int,
+        heads: int,
+        features: int,
+        most_positions: int | None = None,
+    ):
         super().__init__(options)
+        self.vocabulary = vocabulary
         self._cached = {"layers": layers, "heads": heads, "features": features}
         self.most_positions = most_positions
 
@@ -187,10 +195,13 @@ class LanguageModel(Pretrained):
 
         Raises:
             ParameterError: The model is declared, and has no values.
+            InputError: A prompt has a token that the vocabulary hasn't.
             ShapeError: A prompt is empty, or longer with what is added than the model's positions.
             OptionError: An option is out of its range.
         """
-        rows, stops = _rows(prompt), [stop] if isinstance(stop, int) else list(stop)
+        rows, stops = _rows(prompt), checked_stops(stop, self.vocabulary)
+        for row in rows:
+            check_tokens(row, self.vocabulary)
         draw, max_new_tokens = Sampler(temperature, top_k, top_p, seed), checked_count(max_new_tokens)
         longest, most = max(map(len, rows)), self.most_positions
         if most is not None and longest + max_new_tokens > most:
@@ -211,7 +222,9 @@ class LanguageModel(Pretrained):
             length *= 2
         capacity = -(-(length + count) // CAPACITIES) * CAPACITIES
         starts = [length - len(row) for row in rows]
-        tokens: Any = np.stack([np.pad(row, (start, 0)) for row, start in zip(rows, starts, strict=True)])
+        tokens: Any = np.stack(
+            [np.pad(row.astype(np.int32), (start, 0)) for row, start in zip(rows, starts, strict=True)]
+        )
         cache: Any = self.empty_cache(capacity, len(rows), starts)
         step, going = self._step(device), np.ones(len(rows), bool)
         for _ in range(count):
@@ -245,9 +258,9 @@ def _rows(prompt: Any) -> list[np.ndarray]:
         ShapeError: There is none, one is empty, or one is no vector of integers.
     """
     is_row = isinstance(prompt, np.ndarray | tg.Tensor) and prompt.ndim == 1
-    is_row = is_row or (isinstance(prompt, list | tuple) and all(is_integer(token, None) for token in prompt))
+    is_row = is_row or (isinstance(prompt, list | tuple) and not any(map(np.ndim, prompt)))
     rows = [np.asarray(row) for row in ([prompt] if is_row else prompt)]
     if not rows or not all(row.ndim == 1 and row.size and row.dtype.kind in "iu" for row in rows):
         hint = "; a tokenizer makes them of text" if any(isinstance(part, str) for part in [prompt, *prompt]) else ""
         raise ShapeError(f"{user_line()}: generate: a prompt is a row of one or more integers, got {prompt!r}{hint}")
-    return [row.astype(np.int32) for row in rows]
+    return rows

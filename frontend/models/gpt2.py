@@ -175,7 +175,7 @@ class GPT2LMHeadModel(LanguageModel):
 
     def __init__(self, options: GPT2Options):
         layers, heads = options.n_layer, options.n_head
-        super().__init__(options, layers, heads, options.n_embd // heads, options.n_positions)
+        super().__init__(options, options.vocab_size, layers, heads, options.n_embd // heads, options.n_positions)
         self.transformer = GPT2Model(options)
 
     def _features(self, *arguments: Any) -> tg.Tensor:

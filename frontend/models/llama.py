@@ -163,7 +163,8 @@ class LlamaForCausalLM(LanguageModel):
         return {model_type: f"{title}ForCausalLM" for model_type, title in titles.items()}
 
     def __init__(self, options: LlamaOptions):
-        super().__init__(options, options.num_hidden_layers, options.num_key_value_heads, options.head_dim)
+        layers, heads = options.num_hidden_layers, options.num_key_value_heads
+        super().__init__(options, options.vocab_size, layers, heads, options.head_dim)
         self.model = LlamaModel(options)
         tied = options.tie_word_embeddings
         self.lm_head = None if tied else linear(options, options.hidden_size, options.vocab_size, bias=False)

@@ -9,7 +9,7 @@ import pytest
 from written_folders import tokens
 
 import tensorgrad as tg
-from tensorgrad.errors import OptionError, ParameterError, ShapeError
+from tensorgrad.errors import InputError, OptionError, ParameterError, ShapeError
 from tensorgrad.runtime.sampling import Sampler
 
 pytestmark = pytest.mark.usefixtures("kept_programs")
@@ -54,7 +54,8 @@ def test_tokens_are_those_of_whole_texts(model: Any, device: tg.DeviceName) -> N
     made = model()
     texts = made.generate(PROMPTS, max_new_tokens=6, device=device)
     assert [text.tolist() for text in texts] == [anew(made, prompt, 6) for prompt in PROMPTS]
-    assert made.generate(np.array(PROMPTS[0]), max_new_tokens=6, device=device)[0].tolist() == texts[0].tolist()
+    for prompt in (np.array(PROMPTS[0]), [np.int64(token) for token in PROMPTS[0]]):
+        assert made.generate(prompt, max_new_tokens=6, device=device)[0].tolist() == texts[0].tolist()
 
 
 def test_a_cache_is_changed_in_place() -> None:
@@ -82,6 +83,8 @@ def test_texts_end() -> None:
     texts = model.generate(PROMPTS[:2], 6, stop=stop, device="numpy")
     expected = [text[: text.index(stop)] if stop in text else text for text in (first, second)]
     assert [text.tolist() for text in texts] == expected
+    for same in (np.int64(stop), np.array(stop), np.array([stop]), {stop}):
+        assert [text.tolist() for text in model.generate(PROMPTS[:2], 6, stop=same, device="numpy")] == expected
     steps = list(model.stream(PROMPTS[0], 6, stop=[first[1]], device="numpy"))
     assert [step.tolist() for step in steps] == [[first[0]], [-1]] if first[0] != first[1] else [[-1]]
     assert model.generate(PROMPTS, 0, device="numpy")[2].shape == (0,)
@@ -135,6 +138,15 @@ def test_mistakes() -> None:
     for text in ("to be", ["to", "be"]):
         with pytest.raises(ShapeError, match=r"or more integers, got .*; a tokenizer makes them of text"):
             model.generate(text)
+    for token in (50, -1, 2**40):
+        with pytest.raises(InputError, match=f"the vocabulary has 50 tokens, there is none of number {token}"):
+            model.generate([PROMPTS[0], [1, token]], 2)
+    for stop in ("<end>", ["<end>"], None, [None], 3.7, [True], [1, [2]]):
+        with pytest.raises(OptionError, match="generate: stop must be a token or several, which are integers, got"):
+            untyped.models.GPT2LMHeadModel.generate(model, [1], 2, stop=stop)
+    for stop in (50, [1, -5]):
+        with pytest.raises(OptionError, match=r"stop must be of the vocabulary's 50 tokens, got (50|-5)"):
+            model.generate([1], 2, stop=stop)
     for options in ({"temperature": -1}, {"top_k": 0}, {"top_p": 0}, {"top_p": 1.5}, {"max_new_tokens": -1}):
         with pytest.raises(OptionError, match=f"generate: {next(iter(options))} must be"):
             untyped.models.GPT2LMHeadModel.generate(model, [1], **{"max_new_tokens": 2, **options})
