@@ -168,8 +168,8 @@ def _settings(model: Module, layers: Mapping[str, LowRank]) -> dict[str, Any]:
         "r": rank,
         "lora_alpha": alpha,
         "lora_dropout": dropout,
-        "rank_pattern": {re.escape(path): each for path, each in ranks.items() if each != rank},
-        "alpha_pattern": {re.escape(path): each for path, each in alphas.items() if each != alpha},
+        "rank_pattern": {_pattern(path): each for path, each in ranks.items() if each != rank},
+        "alpha_pattern": {_pattern(path): each for path, each in alphas.items() if each != alpha},
         "target_modules": list(layers),
         "use_dora": any(adapter.magnitude is not None for adapter in layers.values()),
         "use_rslora": False,
@@ -216,6 +216,11 @@ def _by_layer(weights: WeightFiles, file: Path) -> dict[str, dict[str, str]]:
         if not {"a", "b"} <= set(own):
             raise InputError(f"{user_line()}: {file} lacks a factor of {path}")
     return layers
+
+
+def _pattern(path: str) -> str:
+    """Returns the pattern of a layer alone: without `^` it is also of those whose paths end so."""
+    return f"^{re.escape(path)}"
 
 
 def _of_layer(patterns: Mapping[str, float] | None, path: str, default: float) -> float:

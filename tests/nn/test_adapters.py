@@ -232,11 +232,32 @@ def test_one_adapter_of_several_ranks(tmp_path: Path) -> None:
     tg.nn.use_lora(adapted, "default")
     tg.nn.save_lora(with_values(adapted), tmp_path)
     config = json.loads((tmp_path / "adapter_config.json").read_text())
-    assert config["lora_dropout"] == 0.25 and config["r"] == 2 and config["rank_pattern"] == {r"layers\.2": 3}
+    assert config["lora_dropout"] == 0.25 and config["r"] == 2 and config["rank_pattern"] == {r"^layers\.2": 3}
     read = model()
     tg.nn.load_lora(read, tmp_path)
     made = [layer.adapters["default"] for layer in (read.layers[0], read.layers[2])]
     assert [(adapter.alpha, adapter.dropout) for adapter in made] == [(16, 0.25), (1, 0.25)]
+
+
+def test_a_path_that_ends_as_another(tmp_path: Path) -> None:
+    """Settings of `layers.1` aren't those of `layers.0.layers.1`, unless a file's pattern is without `^`."""
+
+    def nested() -> Any:
+        return Layers(Layers(tg.nn.Linear(6, 5), tg.nn.Linear(5, 5)), tg.nn.Linear(5, 3))
+
+    adapted = nested()
+    tg.nn.lora(adapted, rank=2, only="layers.0.*")
+    tg.nn.lora(adapted, rank=2, alpha=4, only="layers.1")
+    tg.nn.save_lora(adapted.initialized(0), tmp_path)
+    file = tmp_path / "adapter_config.json"
+    config = json.loads(file.read_text())
+    assert config["alpha_pattern"] == {r"^layers\.1": 4}
+    for patterns, inner in ((config["alpha_pattern"], 16), ({r"layers\.1": 4}, 4)):
+        file.write_text(json.dumps({**config, "alpha_pattern": patterns}))
+        read = nested()
+        assert tg.nn.load_lora(read, tmp_path) == ["layers.0.layers.0", "layers.0.layers.1", "layers.1"]
+        outer, under = read.layers[1], read.layers[0].layers[1]
+        assert [layer.adapters["default"].alpha for layer in (outer, under)] == [4, inner]
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
