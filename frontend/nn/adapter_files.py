@@ -60,7 +60,8 @@ def save_lora(
         name: The adapter.
 
     Raises:
-        ParameterError: The model has no such adapter, or it is declared, and there are no values.
+        ParameterError: The model has no such adapter, or one with a magnitude (DoRA) in some layers alone; or it is
+            declared, and there are no values.
         InputError: Values of the adapter are missing, or their shapes differ.
         OSError: A file can't be written.
 
@@ -75,6 +76,13 @@ def save_lora(
     layers = {path: layer.adapters[name] for path, layer in adapted(model) if name in layer.adapters}
     if not layers:
         raise ParameterError(f"{user_line()}: save_lora: the model has no adapter {name!r}: tg.nn.lora(model) adds one")
+    plain = next((path for path, adapter in layers.items() if adapter.magnitude is None), None)
+    scaled = next((path for path, adapter in layers.items() if adapter.magnitude is not None), None)
+    if plain is not None and scaled is not None:
+        raise ParameterError(
+            f"{user_line()}: save_lora: {name!r} has a magnitude in {scaled}, and none in {plain}, which files can't "
+            "say: pass tg.nn.lora another name= for either, and save both"
+        )
     leaves = {
         f"{path}.adapters.{name}.{own}": leaf for path, adapter in layers.items() for own, leaf in _factors(adapter)
     }

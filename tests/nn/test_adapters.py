@@ -349,4 +349,9 @@ def test_mistakes(tmp_path: Path) -> None:
         tg.nn.merge_lora(declared)
     with pytest.raises(ParameterError, match="save_lora: the model is declared"):
         tg.nn.save_lora(declared, tmp_path)
+    mixed = model()
+    tg.nn.lora(mixed, only="layers.0", magnitude=True)
+    tg.nn.lora(mixed, only="layers.2")
+    with pytest.raises(ParameterError, match=r"'default' has a magnitude in layers\.0, and none in layers\.2, which"):
+        tg.nn.save_lora(mixed.initialized(0), tmp_path)
     assert not list(tmp_path.iterdir())
