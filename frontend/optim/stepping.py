@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 
 import tensorgrad as tg
 from tensorgrad.dialects.signature import Role
-from tensorgrad.errors import GradientError, InputError, OptionError
+from tensorgrad.errors import GradientError, InputError, OptionError, ParameterError
 from tensorgrad.optim.averaging import averages_of, checked_averages
 from tensorgrad.optim.optimizers import adagrad, adam, adamw, lion, rmsprop, sgd
 from tensorgrad.optim.packed_update import PackedUpdate, packed_update, rows_of, state_specs, traced_update
@@ -81,6 +81,7 @@ class Stepper:
             for pattern in patterns
         ]
         self.step_count = 0
+        self._are_averages = False
 
     @property
     def lr(self) -> float:
@@ -121,7 +122,10 @@ class Stepper:
 
         Raises:
             GradientError: No parameter has one.
+            ParameterError: This is inside of `averaged`.
         """
+        if self._are_averages:
+            raise ParameterError("step: the parameters are averages here; train after `with optimizer.averaged():`")
         gradients = {
             name: gradient for name, parameter in self._parameters.items() if (gradient := parameter.grad) is not None
         }
@@ -153,15 +157,19 @@ class Stepper:
     def averaged(self) -> Iterator[None]:
         """Sets the parameters to their averages inside the context, to evaluate them.
 
+        At its end the parameters are as before, so a step inside is an error.
+
         Raises:
             OptionError: The optimizer keeps none.
         """
-        averages, before = self.averages(), self._values()
+        averages, before, were_averages = self.averages(), self._values(), self._are_averages
         try:
             self._assign(averages)
+            self._are_averages = True
             yield
         finally:
             self._assign(before)
+            self._are_averages = were_averages
 
     def _values(self) -> dict[str, np.ndarray]:
         return {name: parameter.numpy() for name, parameter in self._parameters.items()}

@@ -385,6 +385,7 @@ def fit(
             holds another run's checkpoints, or the checkpoint doesn't belong to this run: a different model, optimizer,
             schedule, data or callbacks, or data without a position. Nothing is loaded then.
         DivergenceError: The loss was NaN or infinite, and `on_nan` is "raise".
+        ParameterError: This is inside of `training.averaged()`.
         GroupError: Processes were given different arguments, or one did not join.
         TraceError: This is inside a trace.
         OSError: A file can't be read or written.
@@ -488,6 +489,7 @@ def _check(
         raise OptionError(f"{where} takes what tg.compile gives, got {type(training).__name__}")
     if not isinstance(data, Iterable) or isinstance(data, Mapping):
         raise InputError(f"{where} data must be an iterable of dicts, got {type(data).__name__}")
+    training._state.check_steps("fit")
     if steps is None and epochs is None:
         raise OptionError(f"{where} give steps= or epochs=")
     least = {"steps": (steps, 1), "epochs": (epochs, 1), "evaluate_every": (evaluate_every, 1)}

@@ -12,7 +12,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import tensorgrad as tg
-from tensorgrad.errors import OptionError
+from tensorgrad.errors import OptionError, ParameterError
 
 X = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
 
@@ -106,6 +106,28 @@ def test_functions_run_on_the_averages_inside_the_context() -> None:
         np.testing.assert_array_equal(value, before[name])
     with_averages: Any = tg.nn.Linear(3, 2).with_values(averages)
     np.testing.assert_allclose(with_averages(X), X @ averages["weight"] + averages["bias"], rtol=1e-5)
+
+
+def test_steps_inside_the_context_are_refused() -> None:
+    """They would change averages, in whose place the parameters come back."""
+    training = compiled(tg.optim.weight_ema(tg.optim.adam(0.1), 0.5))
+    training.step(x=X)
+    before = training.state_dict()
+    with training.averaged(), training.averaged():
+        pass
+    with training.averaged():
+        with pytest.raises(ParameterError, match=r"step: the parameters are averages here; train after"):
+            training.step(x=X)
+        with pytest.raises(ParameterError, match=r"fit: the parameters are averages here; train after"):
+            tg.fit(training, [{"x": X}], epochs=1, progress=False)
+    assert all(np.array_equal(value, before[name]) for name, value in training.state_dict().items())
+    training.step(x=X)
+    model = tg.nn.Linear(3, 2).initialized(0, device="numpy")
+    optimizer = tg.optim.Stepper(model, tg.optim.weight_ema(tg.optim.adam(0.1), 0.8))
+    loss_of(model, X).backward()
+    with optimizer.averaged(), pytest.raises(ParameterError, match=r"step: the parameters are averages here"):
+        optimizer.step()
+    optimizer.step()
 
 
 def test_before_the_first_step_they_are_the_parameters() -> None:

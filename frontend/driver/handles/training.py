@@ -177,13 +177,14 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ParameterError: The model's parameters have changed since it was compiled.
+            ParameterError: The model's parameters have changed since it was compiled, or this is inside of `averaged`.
             TraceError: This is inside a trace.
             DeviceError: What the device reported.
         """
         refuse_inside_trace("step")
         state = self._state
         with state.lock:
+            state.check_steps("step")
             self._check_model()
             program, inputs = self._programs.of(inputs, "step")
             inputs = self._own(inputs, "step", program.ranges)

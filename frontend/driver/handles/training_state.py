@@ -14,7 +14,7 @@ from tensorgrad.driver.stepping.step_programs import StepProgram
 from tensorgrad.driver.stepping.step_source import Source
 from tensorgrad.driver.storage import checkpoints
 from tensorgrad.driver.storage.checkpoints import Persistent
-from tensorgrad.errors import InputError, OptionError, PartialStateWarning
+from tensorgrad.errors import InputError, OptionError, ParameterError, PartialStateWarning
 from tensorgrad.nn.module import declarations
 from tensorgrad.nn.named_values import Loaded, check_layouts
 from tensorgrad.nn.parameters import drawn
@@ -63,6 +63,7 @@ class TrainingState:
         accumulate: The number of micro-batches of a step.
         lock: Held while the state changes.
         group_state: The state as whole values, if a group of processes holds it.
+        are_averages: Whether averages stand in the place of the parameters, inside `averaged`.
         replaced: After `replace_model`, how the previous parameters and buffers carried over.
     """
 
@@ -82,6 +83,7 @@ class TrainingState:
         self.lock = self._executable.lock
         distribution = source.distribution
         self.group_state = None if distribution is None else GroupState.of(distribution, compilation)
+        self.are_averages = False
         self.replaced: Replaced | None = None
         self.calls = CallCount(program.runs)
 
@@ -131,6 +133,15 @@ class TrainingState:
         """See `WithState.averages`."""
         names = checked_averages(self.whole.persistent)
         return averages_of(self.parameters(), names if self.step_count else {}, self.whole.read)
+
+    def check_steps(self, what: str) -> None:
+        """Checks that the parameters are those that steps change.
+
+        Raises:
+            ParameterError: They are averages, in whose place the parameters come back.
+        """
+        if self.are_averages:
+            raise ParameterError(f"{what}: the parameters are averages here; train after `with training.averaged():`")
 
     def buffers(self) -> dict[str, np.ndarray]:
         """Returns copies of the current buffers, by path."""

@@ -125,17 +125,19 @@ class WithState:
     def averaged(self) -> Iterator[None]:
         """Sets the parameters to their averages inside the context: to evaluate, save or export them.
 
-        At its end the parameters are as before, so no step should run inside.
+        At its end the parameters are as before, so a step inside is an error.
 
         Raises:
             OptionError: The optimizer keeps no averages.
         """
-        averages, before = self.averages(), self.parameters()
+        averages, before, were_averages = self.averages(), self.parameters(), self._state.are_averages
         try:
             self.load_parameters(averages, strict=False)
+            self._state.are_averages = True
             yield
         finally:
             self.load_parameters(before, strict=False)
+            self._state.are_averages = were_averages
 
     def buffers(self) -> dict[str, np.ndarray]:
         """Returns copies of the model's current buffers, such as running statistics, by path."""
