@@ -398,6 +398,10 @@ def _may_change(array: np.ndarray) -> bool:
         return True
 
 
+POLLING_SECONDS = 0.1
+"""How often an iterator that waits for an item asks whether it should go on."""
+
+
 class Ahead(Generic[T]):
     """An iterator whose items a thread prepares ahead, as `prefetch` returns it.
 
@@ -407,6 +411,7 @@ class Ahead(Generic[T]):
         items: The iterable.
         ahead: The largest number of prepared items.
         copies: Whether items are copied when they are prepared, by `own_arrays`.
+        is_over: Whether to end instead of waiting for an item.
 
     Example:
         >>> items = tg.data.prefetch(range(3))
@@ -414,8 +419,10 @@ class Ahead(Generic[T]):
         (0, True)
     """
 
-    def __init__(self, items: Iterable[T], ahead: int, copies: bool = True):
-        self._items, self._copies = items, copies
+    def __init__(
+        self, items: Iterable[T], ahead: int, copies: bool = True, is_over: Callable[[], bool] = lambda: False
+    ):
+        self._items, self._copies, self._is_over = items, copies, is_over
         self._queue: queue.Queue[tuple[str, Any]] = queue.Queue(ahead)
         self._stopped = threading.Event()
         self._ended = False
@@ -436,13 +443,21 @@ class Ahead(Generic[T]):
         self._queue.put((kind, value))
         return not self._stopped.is_set()
 
+    def _get(self) -> tuple[str, Any]:
+        """Returns the next result of the thread, as soon as there is one, or an end."""
+        while True:
+            with suppress(queue.Empty):
+                return self._queue.get(timeout=POLLING_SECONDS)
+            if self._is_over():
+                return "end", None
+
     def __iter__(self) -> Iterator[T]:
         return self
 
     def __next__(self) -> T:
         if self._ended:
             raise StopIteration
-        kind, value = self._queue.get()
+        kind, value = self._get()
         if kind == "item":
             return value
         self._ended = True

@@ -427,7 +427,7 @@ def fit(
     resumed = _resume(run, files, resume)
     if evaluate is not None and not run.evaluations and any(hook.watches() is not None for hook in hooks):
         run.check_watched(checked_metrics(evaluate(training)))
-    with _closing(run), _interruptible(run), _items(data, prefetch, resumed, training) as items:
+    with _closing(run), _interruptible(run), _items(data, prefetch, resumed, run) as items:
         run.tell("on_start")
         _loop(run, items, steps, epochs, evaluate, evaluate_every)
         if run.reason != INTERRUPTED and evaluate is not None and not _is_evaluated(run):
@@ -453,6 +453,8 @@ def _loop(
         if epochs is not None and run.epoch >= epochs:
             return run.finish("all epochs done")
         item = next(items, None)
+        if item is None and run.reason is not None:  # asked to end while waiting for data
+            return None
         if item is None:
             of = "" if steps is None else f" of {steps}"
             raise InputError(f"fit: the data ended after {run.steps_done}{of} steps")
@@ -592,12 +594,12 @@ def _walk(data: Batches, resumed: bool, training: Training) -> Iterator[_Item]:
 
 
 @contextmanager
-def _items(data: Batches, prefetch: int, resumed: bool, training: Training) -> Iterator[Iterator[_Item]]:
-    items = _walk(data, resumed, training)
+def _items(data: Batches, prefetch: int, resumed: bool, run: _Run) -> Iterator[Iterator[_Item]]:
+    items = _walk(data, resumed, run.training)
     if not prefetch:
         yield items
         return
-    ahead = Ahead(items, prefetch, copies=not are_copies(data))
+    ahead = Ahead(items, prefetch, copies=not are_copies(data), is_over=lambda: run.reason is not None)
     try:
         yield ahead
     finally:

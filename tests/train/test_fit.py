@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import signal
+import threading
 from collections import UserDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -298,6 +299,28 @@ def test_ctrl_c_ends_the_run_with_a_checkpoint(tmp_path):
     fitted(whole, tmp_path / "whole")
     assert same(other.state_dict(), whole.state_dict())
     assert (tmp_path / "log.csv").read_bytes() == (tmp_path / "whole" / "log.csv").read_bytes()
+
+
+def test_ctrl_c_while_there_is_no_data(tmp_path):
+    """The thread that prepares batches waits, as for a network; the run ends as always."""
+    is_over = threading.Event()
+
+    class Over(Callback):
+        def on_end(self, run: Any) -> None:
+            is_over.set()
+
+    def batch(number: int) -> dict[str, Any]:
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert is_over.wait(60)
+        return data().at(0, 0)
+
+    interrupted = training()
+    options: dict[str, Any] = {"data": tg.data.generated(batch), "callbacks": [Over()]}
+    report = fitted(interrupted, tmp_path, **options)
+    assert (report.reason, report.step, len(report.losses)) == ("interrupted", 3, 3)
+    assert files_of(tmp_path / "checkpoints") == [3]
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 1 + 3
 
 
 def test_a_picture(tmp_path):
