@@ -366,7 +366,7 @@ def fit(
         callbacks: Callbacks, in order; see `tg.callbacks`.
         checkpoint: A folder to keep checkpoints in, after each epoch, or `tg.callbacks.Checkpoints`.
         resume: Whether to resume from the last checkpoint in that folder, if there is one.
-        log: A `.csv` or `.jsonl` file for the results of steps and evaluations.
+        log: A `.csv` or `.jsonl` file for the results of steps and evaluations: a new one, unless the run resumes.
         plot: A file for a plot of the losses, written at the end; needs matplotlib.
         prefetch: How many batches a thread prepares ahead; 0 for none, if the data depends on the training, or is an
             iterator that is continued afterwards, which would lack what was prepared. NumPy arrays are copied when they
@@ -382,7 +382,7 @@ def fit(
     Raises:
         OptionError: A setting is out of range.
         InputError: The data ends early or doesn't match, a metric has the name of another column of the log, the folder
-            holds another run's checkpoints, or the checkpoint doesn't belong to this run: a different model, optimizer,
+            or the log is another run's, or the checkpoint doesn't belong to this run: a different model, optimizer,
             schedule, data or callbacks, or data without a position. Nothing is loaded then.
         DivergenceError: The loss was NaN or infinite, and `on_nan` is "raise".
         ParameterError: This is inside of `training.averaged()`.
@@ -425,6 +425,8 @@ def fit(
         facts = {**asked, "evaluate": evaluate is not None, "the callbacks": told, "batches": _length(data)}
         agree(training.group, {f"{name} of tg.fit": value for name, value in facts.items()})
     resumed = _resume(run, files, resume)
+    if log is not None and not resume:
+        _check_is_new(training, Path(log))
     if evaluate is not None and not run.evaluations and any(hook.watches() is not None for hook in hooks):
         run.check_watched(checked_metrics(evaluate(training)))
     with _closing(run), _interruptible(run), _items(data, prefetch, resumed, run) as items:
@@ -544,6 +546,17 @@ def _length(data: Batches) -> int | None:
         return len(data) if isinstance(data, Sized) else None
     except TypeError:  # its length is not known at the moment
         return None
+
+
+def _check_is_new(training: Training, log: Path) -> None:
+    """Checks that a log's file is missing or empty.
+
+    Raises:
+        InputError: There is something in it.
+    """
+    size = log.stat().st_size if log.is_file() else 0
+    if of_first(training.group, size, "tg.fit: log"):
+        raise InputError(f"fit: {log} is a log already: delete it or give another file, or resume its run")
 
 
 def _resume(run: _Run, files: Checkpoints | None, resume: bool) -> bool:

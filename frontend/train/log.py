@@ -31,7 +31,7 @@ class Log(Callback):
     metrics of the loss that have the name of another column.
 
     Args:
-        path: The file. A new run replaces it; a resumed one first truncates it to the checkpoint.
+        path: The file. A resumed run first truncates it to the checkpoint, or starts it anew if it is empty.
 
     Raises:
         OptionError: The suffix is neither.
@@ -53,16 +53,20 @@ class Log(Callback):
         """Continues after the given number of rows.
 
         Raises:
-            InputError: The file has fewer.
+            InputError: The file has fewer, and is not empty.
         """
         rows = kept("Log", state, "rows", count)
         try:
             row_count = max(len(self._lines()) - self._is_csv, 0)
         except UnicodeDecodeError as error:
             raise InputError(f"log {self.path} is damaged: {error}") from None
-        if row_count < rows:
-            raise InputError(f"log {self.path} has {row_count} rows, there were {rows} at the checkpoint")
-        self._rows = rows
+        is_empty = self.path.exists() and not self.path.stat().st_size
+        if row_count < rows and not is_empty:
+            raise InputError(
+                f"log {self.path} has {row_count} rows, there were {rows} at the checkpoint: bring it back, or put an "
+                "empty file there to start it anew"
+            )
+        self._rows = 0 if is_empty else rows
 
     def state_dict(self) -> dict[str, Any]:
         """Flushes the rows to disk, and returns their number."""

@@ -227,8 +227,32 @@ def test_logs(kind, tmp_path):
     assert [row["learning_rate"] for row in steps] == [schedule(step) for step in range(1, 24)]
     logged = [(row["step"], row["evaluation.error"]) for row in rows if "loss" not in row]
     assert logged == [(step, metrics["error"]) for step, metrics in report.evaluations]
-    fitted(training(), log=tmp_path / "new" / f"log.{kind}")
-    assert (tmp_path / "new" / f"log.{kind}").read_text() == text
+
+
+def test_a_log_of_another_run_is_refused(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("of last night\n")
+    with pytest.raises(InputError, match=r"log\.csv is a log already: delete it or give another file"):
+        fitted(training(), log=log, steps=3)
+    assert log.read_text() == "of last night\n"
+    log.write_text("")
+    fitted(training(), log=log, steps=3)
+    assert len(log.read_text().splitlines()) == 1 + 3 + 1
+
+
+def test_a_run_goes_on_with_an_empty_log(tmp_path):
+    options: dict[str, Any] = {"evaluate": None, "evaluate_every": None}
+    fitted(training(), tmp_path, steps=20, **options)
+    log = tmp_path / "log.csv"
+    lines = log.read_text().splitlines()
+    log.unlink()
+    with pytest.raises(InputError, match=r"has 0 rows, there were 20 at the checkpoint: bring it back, or put an emp"):
+        fitted(training(), tmp_path, resume=True, **options)
+    log.touch()
+    for steps in (22, 23):
+        fitted(training(), tmp_path, resume=True, steps=steps, **options)
+    new = log.read_text().splitlines()
+    assert new[0] == lines[0] and [line.split(",")[0] for line in new[1:]] == ["21", "22", "23"]
 
 
 def test_numbers_that_are_none_in_a_log(tmp_path):
@@ -255,7 +279,9 @@ def test_a_metric_with_the_name_of_another_column_is_refused(name, tmp_path):
         with pytest.raises(InputError, match=f"fit: TensorBoard writes its own '{name}'"):
             fitted(refused, callbacks=[board])
     assert refused.step_count == 0 and path.read_text() == "before"
-    assert fitted(refused, steps=1).step == 1 == fitted(training(loss=vector), log=path, steps=1).step
+    assert (
+        fitted(refused, steps=1).step == 1 == fitted(training(loss=vector), log=tmp_path / "vector.csv", steps=1).step
+    )
 
 
 def files_of(folder: Path) -> list[int]:
