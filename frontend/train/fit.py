@@ -386,7 +386,8 @@ def fit(
             schedule, data or callbacks, or data without a position. Nothing is loaded then.
         DivergenceError: The loss was NaN or infinite, and `on_nan` is "raise".
         ParameterError: This is inside of `training.averaged()`.
-        GroupError: Processes were given different arguments, or one did not join.
+        GroupError: Processes were given different arguments or data, or have different parameters or settings; or one
+            did not join.
         TraceError: This is inside a trace.
         OSError: A file can't be read or written.
 
@@ -424,6 +425,7 @@ def fit(
         asked = {"steps": steps, "epochs": epochs, "evaluate_every": evaluate_every, "on_nan": on_nan, "resume": resume}
         facts = {**asked, "evaluate": evaluate is not None, "the callbacks": told, "batches": _length(data)}
         agree(training.group, {f"{name} of tg.fit": value for name, value in facts.items()})
+        training._state.check_agreement(data.state_dict() if isinstance(data, Placed) else None)
     resumed = _resume(run, files, resume)
     if log is not None and not resume:
         _check_is_new(training, Path(log))

@@ -296,12 +296,55 @@ def test_what_one_process_cannot_go_on_from_none_does(tmp_path):
         training = compiled(group, shard="optimizer")
         before = training.state_dict()
         source = tg.data.batches(arrays(TOTAL - 2 * group.rank), EXAMPLES, shuffle=5)
-        with pytest.raises(InputError, match="the data is not what it was: examples is 50, it was 52"):
+        with pytest.raises(
+            GroupError, match=r"do not agree on the data: .*'examples': 52.* on rank 0; .*'examples': 50"
+        ):
             run(group, tmp_path, training=training, data=source, resume=True)
         assert same(training.state_dict(), before)
         return source.epoch, source.index
 
     assert in_group(2, fit) == [(0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda training: training._state._executable.write({"last.bias": np.ones(CLASSES)}),
+            "values of the parameters",
+        ),
+        (lambda training: training.set(learning_rate=1e-3), "the settings of the optimizer: {'learning_rate': 0.01"),
+        (lambda training: training.reset(8), "the seed: 3 on rank 0; 8 on rank 1"),
+        (None, r"the data: .*'shuffle': \[0, 5\]} on rank 0; .*'shuffle': \[0, 6\]} on rank 1"),
+    ],
+    ids=["parameters", "settings", "seed", "data"],
+)
+def test_a_state_of_one_process_alone_is_refused(change, message):
+    def fit(group):
+        training = compiled(group)
+        if group.rank and change is not None:
+            change(training)
+        source = data(shuffle=5 + group.rank) if change is None else data()
+        with pytest.raises(GroupError, match=f"the ranks do not agree on (the )?{message}"):
+            run(group, training=training, data=source, evaluate=None)
+        return training.step_count
+
+    assert in_group(2, fit) == [0, 0]
+
+
+def test_parameters_are_loaded_by_all_processes():
+    def load(group):
+        training = compiled(group)
+        before, values = training.state_dict(), training.state_dict("model")
+        values["last.bias"] = np.zeros(CLASSES + group.rank, np.float32)
+        with pytest.raises(InputError, match=r"last\.bias"):
+            training.load_parameters(values)
+        assert same(training.state_dict(), before)
+        values["last.bias"] = np.ones(CLASSES, np.float32)
+        training.load_parameters(values)
+        return run(group, training=training, steps=2, evaluate=None)[0].step
+
+    assert in_group(2, load) == [2, 2]
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_all(tmp_path):

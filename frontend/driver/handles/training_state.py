@@ -143,6 +143,25 @@ class TrainingState:
         if self.are_averages:
             raise ParameterError(f"{what}: the parameters are averages here; train after `with training.averaged():`")
 
+    def check_agreement(self, data: Mapping[str, Any] | None) -> None:
+        """Checks that all processes of a group go on from the same parameters, settings and step, with the same data.
+
+        Args:
+            data: The place and the fingerprint of the data, if the group divides it.
+
+        Raises:
+            GroupError: They differ.
+        """
+        if self._source.distribution is None:
+            return
+        facts = {
+            "the step": self.calls.number,
+            "the settings of the optimizer": self.settings.labeled(),
+            "the seed": self.seed,
+            "the data": data,
+        }
+        self._source.distribution.agree_on_state(self._executable, self.parameter_paths, facts)
+
     def buffers(self) -> dict[str, np.ndarray]:
         """Returns copies of the current buffers, by path."""
         values = self._executable.read(self._buffer_paths)
@@ -160,7 +179,9 @@ class TrainingState:
             tuple(path for path in self._slots if path not in passed),
             tuple(str(name) for name in passed if name not in self._slots),
         )
-        self._executable.write(check_inputs(expected, chosen, what="parameter"))
+        group = self._source.group
+        arrays = together(group, lambda: check_inputs(expected, chosen, what="parameter"), "load_parameters")
+        self._executable.write(arrays)
         if strict and loaded.missing:
             warn_user(
                 f"{user_line()}: load_parameters leaves the buffers {', '.join(loaded.missing)} as they are; "

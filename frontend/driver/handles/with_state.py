@@ -147,7 +147,7 @@ class WithState:
         """Sets parameters, and buffers if they are given; the optimizer's state and the step count are not changed.
 
         `state_dict(parts="model")` contains both parameters and buffers. Without the buffers, running statistics keep
-        their values, and a warning is issued.
+        their values, and a warning is issued. With a `group`, every process has to call this, with the same values.
 
         Args:
             values: Arrays by path.
@@ -158,6 +158,7 @@ class WithState:
 
         Raises:
             InputError: A name is unknown or missing, or a shape or dtype differs. Nothing is changed then.
+            GroupError: Another process did not join.
             TraceError: This is inside a trace.
 
         Warns:

@@ -96,9 +96,6 @@ class Distribution:
         """
         steps = runs(executable.program.plan) if isinstance(executable, ProgramExecutable) else ()
         exchanges = [step for step, _ in steps if isinstance(step, Collective)]
-        first = hashlib.sha256()
-        for name in sorted(values):
-            first.update(np.ascontiguousarray(values[name]).tobytes())
         agree(
             self.group,
             {
@@ -108,20 +105,38 @@ class Distribution:
                 "shard and replicated": (self.shard, self.replicated),
                 **settings,
                 "the loss, the model or the optimizer": hashlib.sha256(str(traced).encode()).hexdigest()[:16],
-                "the first values of the parameters": first.hexdigest()[:16],
+                "the first values of the parameters": _digest(values),
                 "the exchanges of a step": [
                     (exchange.kind, exchange.dtype, [p.count for p in exchange.parts]) for exchange in exchanges
                 ],
             },
         )
-        if isinstance(executable, ProgramExecutable):
-            self._log_targets(executable.device.target.name)
-
-    def _log_targets(self, name: str) -> None:
-        names = self.group.gather_objects(name, label="what processes compile for")
+        names = self._targets(executable)
         if self.group.rank == 0 and len(set(names)) > 1:
             listed = "; ".join(f"rank {rank}: {target}" for rank, target in enumerate(names))
             _log.warning("processes compile for different processors, whose roundings may differ: %s", listed)
+
+    def agree_on_state(self, executable: Executable, parameters: Sequence[str], facts: Mapping[str, object]) -> None:
+        """Checks that all processes go on from the same state, in which a program may have set another in only one.
+
+        Where roundings may differ, parameters may too, and are not compared.
+
+        Args:
+            executable: The executable of the step.
+            parameters: The names of the parameters.
+            facts: What else has to be equal, by name.
+
+        Raises:
+            GroupError: Something differs; every process raises the same error, which names the first difference.
+        """
+        if len(set(self._targets(executable))) == 1:
+            facts = {**facts, "the values of the parameters": _digest(executable.read(parameters))}
+        agree(self.group, facts)
+
+    def _targets(self, executable: Executable) -> list[str]:
+        """Returns what each process compiles for."""
+        name = executable.device.target.name if isinstance(executable, ProgramExecutable) else ""
+        return self.group.gather_objects(name, label="what processes compile for")
 
     def _own(self, name: str, value: Any) -> Any:
         array = value if hasattr(value, "shape") else to_numpy(value, f"input {name!r}")
@@ -215,3 +230,11 @@ def checked_distribution(
                 "an input that every process has whole is named in `replicated`"
             )
     return distribution
+
+
+def _digest(values: Mapping[str, np.ndarray]) -> str:
+    """Returns a hash of values."""
+    digest = hashlib.sha256()
+    for name in sorted(values):
+        digest.update(np.ascontiguousarray(values[name]).tobytes())
+    return digest.hexdigest()[:16]
