@@ -6,6 +6,8 @@ import copy
 import json
 import mmap
 import os
+import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +43,7 @@ class FileDocuments(Sequence[str]):
     """The documents of files, which are mapped into memory: the system reads the pages that are used.
 
     Args:
-        paths: The files, UTF-8.
+        paths: The files, UTF-8. Their lines may end as on Windows, which reads as on other systems.
         separator: What stands between documents.
         field: The name of the text in documents that are JSON objects; by default a document is text itself.
 
@@ -67,7 +69,7 @@ class FileDocuments(Sequence[str]):
         """
         file, (start, stop) = int(self._file[number]), self._places[number]
         try:
-            text = self._maps[file][start:stop].decode("utf-8")
+            text = self._maps[file][start:stop].decode("utf-8").replace("\r\n", "\n")
             text = text if self.field is None else json.loads(text)[self.field]
         except (ValueError, TypeError, LookupError) as error:
             what = "no UTF-8" if isinstance(error, UnicodeDecodeError) else f"no JSON object with {self.field!r}"
@@ -85,16 +87,21 @@ def _mapped(path: Path) -> mmap.mmap | bytes:
 
 
 def _places(content: mmap.mmap | bytes, separator: bytes) -> np.ndarray:
-    """Returns where documents that aren't empty start and stop, `[documents, 2]`."""
+    """Returns where documents that aren't empty start and stop, `[documents, 2]`; lines may end as on Windows."""
+    pattern = rb"\r?\n".join(map(re.escape, separator.split(b"\n")))
+    optional = rb"\r?" if pattern.startswith(rb"\r?") else b""  # looked for behind: a literal is found faster
 
     def between() -> Iterator[int]:
-        start, end = 0, len(content)
-        while start < end:
-            stop = content.find(separator, start)
-            stop = end if stop < 0 else stop
+        start = len(BOM_UTF8) if content[: len(BOM_UTF8)] == BOM_UTF8 else 0
+        for match in re.finditer(pattern.removeprefix(optional), content):
+            stop = match.start()
+            if optional and content[stop - 1 : stop] == b"\r":
+                stop -= 1
             if stop > start:
                 yield from (start, stop)
-            start = stop + len(separator)
+            start = match.end()
+        if start < len(content):
+            yield from (start, len(content))
 
     return np.fromiter(between(), np.int64).reshape(-1, 2)
 

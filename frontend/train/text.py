@@ -265,7 +265,7 @@ def text(
         end: The token after each document that has any.
         shuffle: A seed or key, with which each epoch has a different order of documents (of rows, if padded).
         last: What to do with the last rows if they don't fill a batch: "drop" or "pad" with rows of padding.
-        separator: What stands between the documents of a file.
+        separator: What stands between the documents of a file, whose lines may end as on Windows.
         field: The name of the text, in files whose documents are JSON objects, as in JSON lines.
 
     Returns:

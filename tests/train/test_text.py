@@ -152,6 +152,22 @@ def test_files(separator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [*single.documents] == [text for text in TEXTS[:5] if text]
 
 
+@pytest.mark.parametrize(
+    ("separator", "expected"), [("\n", ["née", "two", "lines", "last"]), ("\n\n", ["née", "two\nlines", "last"])]
+)
+def test_files_of_windows(separator: str, expected: list[str], tmp_path: Path) -> None:
+    """Documents are those of a file without a byte order mark, whose lines end by a newline alone."""
+    text = "née\n\ntwo\nlines\n\nlast\n"
+    file = tmp_path / "texts.txt"
+    for content in (text.encode(), b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()):
+        file.write_bytes(content)
+        data = tg.data.text(file, encode, 7, 1, separator=separator, last="pad")
+        assert [document.rstrip("\n") for document in data.documents] == expected
+    file.write_bytes(b"\xef\xbb\xbf\r\n")
+    with pytest.raises(InputError, match="there are no documents"):
+        tg.data.text(file, encode, 7, 1)
+
+
 def test_files_of_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "texts.jsonl"
     file.write_text("".join(json.dumps({"text": text, "id": 0}) + "\n" for text in TEXTS), encoding="utf-8")
