@@ -8,7 +8,7 @@ import mmap
 import os
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
@@ -32,8 +32,17 @@ class BatchTokenizer(Protocol):
         ...
 
 
+class FastTokenizer(Protocol):
+    """What is asked of a tokenizer of transformers."""
+
+    @property
+    def backend_tokenizer(self) -> BatchTokenizer:
+        """The `tokenizers.Tokenizer` that it uses."""
+        ...
+
+
 Source: TypeAlias = str | os.PathLike[str] | Sequence[str] | Sequence[os.PathLike[str]]
-TokenizerLike: TypeAlias = str | os.PathLike[str] | BatchTokenizer | Callable[[str], Sequence[int]]
+TokenizerLike: TypeAlias = str | os.PathLike[str] | BatchTokenizer | FastTokenizer | Callable[[str], Sequence[int]]
 
 Encode: TypeAlias = Callable[[list[str]], list[Sequence[int]]]
 """Returns the tokens of each of several texts."""
@@ -130,16 +139,18 @@ def encoder_of(tokenizer: Any) -> Encode:
     """Returns what makes tokens of texts.
 
     Args:
-        tokenizer: A `tokenizers.Tokenizer`, the path of its file or of a folder that holds `tokenizer.json`, or a
-            function of a text.
+        tokenizer: A `tokenizers.Tokenizer`, or transformers' that has one, the path of its file or of a folder that
+            holds `tokenizer.json`, or a function of a text.
 
     Raises:
-        OptionError: It is none of these, or the package tokenizers is missing.
+        OptionError: It is none of these, or the package tokenizers is missing; or, when it is called, a function
+            returns something else than integers.
         InputError: The file holds no tokenizer.
         OSError: The file can't be read.
     """
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = read_tokenizer(Path(tokenizer))
+    tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)  # of transformers' tokenizers
     if hasattr(tokenizer, "encode_batch_fast"):
         whole = _whole(tokenizer)
         return lambda texts: [encoding.ids for encoding in whole.encode_batch_fast(texts)]
@@ -147,8 +158,19 @@ def encoder_of(tokenizer: Any) -> Encode:
         raise OptionError(
             f"text: tokenizer must be a tokenizers.Tokenizer, a path, or a function of a text, got {tokenizer!r}"
         )
-    encode = cast("Callable[[str], Sequence[int]]", tokenizer)
-    return lambda texts: [encode(text) for text in texts]
+    return lambda texts: [_row(tokenizer(text)) for text in texts]
+
+
+def _row(tokens: Any) -> Sequence[int]:
+    """Returns what a function made of a text.
+
+    Raises:
+        OptionError: It is no row of integers.
+    """
+    row = np.asarray(None if isinstance(tokens, Mapping) else tokens)
+    if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):
+        raise OptionError(f"text: the tokenizer returned {type(tokens).__name__} of a text, no row of integers")
+    return cast("Sequence[int]", tokens)
 
 
 def _whole(tokenizer: Any) -> Any:

@@ -255,8 +255,9 @@ def text(
     Args:
         source: The path of a text file, several (`pathlib.Path`), which may be larger than memory; or a list of texts,
             a document each.
-        tokenizer: A `tokenizers.Tokenizer`, the path of its file or of a folder of Hugging Face's with one, or a
-            function that returns the tokens of a text. Its truncation and padding are left out: documents are whole.
+        tokenizer: A `tokenizers.Tokenizer`, or transformers' that has one, the path of its file or of a folder of
+            Hugging Face's with one, or a function that returns the tokens of a text. Documents are whole: truncation
+            and padding of a tokenizer are left out.
         length: The number of tokens of a row. Padded rows may have several lengths: each has the least that holds it,
             and all rows of a batch the same.
         size: The number of rows of a batch.
@@ -274,7 +275,8 @@ def text(
     Raises:
         InputError: The source is of another kind, or has no documents of two tokens, or a file's contents are no text
             or no JSON; or no tokenizer is in the file.
-        OptionError: A setting is out of range, or no batch is full with "drop"; or the package tokenizers is missing.
+        OptionError: A setting is out of range, or no batch is full with "drop"; or the package tokenizers is missing,
+            or the tokenizer returns something else than integers.
         OSError: A file can't be read.
 
     Example:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
+from collections import Counter, UserDict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -187,9 +188,13 @@ def test_tokenizers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = Tokenizer(models.WordLevel({"[UNK]": 0, "to": 1, "be": 2, "or": 3, "not": 4}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     words.save(str(tmp_path / "tokenizer.json"))
-    for tokenizer in (words, tmp_path, str(tmp_path / "tokenizer.json"), lambda text: words.encode(text).ids):
+    fast: Any = SimpleNamespace(backend_tokenizer=words)  # as transformers' tokenizers are
+    for tokenizer in (words, fast, tmp_path, str(tmp_path / "tokenizer.json"), lambda text: words.encode(text).ids):
         batch = tg.data.text(["to be", "or not to see"], tokenizer, 6, 1).at(0, 0)
         assert batch["tokens"].tolist() == [[1, 2, 3, 4, 1, 0]]
+    for result in (UserDict(input_ids=[1, 2]), words.encode("to be"), [[1, 2]], ["to"], [0.5]):
+        with pytest.raises(OptionError, match=r"the tokenizer returned \w+ of a text, no row of integers"):
+            untyped.data.text(["to be"], lambda text, result=result: result, 6, 1)
     with pytest.raises(OptionError, match=r"tokenizer must be a tokenizers\.Tokenizer, a path, or a function"):
         untyped.data.text(["to be"], 3, 6, 1)
     (tmp_path / "tokenizer.json").write_text("{}")
