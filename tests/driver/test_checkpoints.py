@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from typing import Any
 
 import numpy as np
@@ -82,7 +84,9 @@ def test_others_read_it(tmp_path):
     assert tensors.keys() == expected.keys()
     assert all(np.array_equal(tensors[name].numpy(), value) for name, value in expected.items())
     with safe_open(path, framework="numpy") as file:
-        assert file.metadata() == {"tensorgrad-checkpoint": '{"version": 1, "run": null}'}
+        (content,) = (json.loads(text) for text in file.metadata().values())
+    checksums = {name: zlib.crc32(value.tobytes()) for name, value in expected.items()}
+    assert content == {"version": 1, "run": None, "checksums": checksums}
     other = trained(0)
     other.load_state_dict(tensors)  # tensors of PyTorch are arrays too
     assert same(other.state_dict(), expected)
@@ -191,6 +195,19 @@ def test_what_is_no_checkpoint(tmp_path):
             training.load_checkpoint(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         training.load_checkpoint(tmp_path / "nothing")
+    assert same(training.state_dict(), before)
+
+
+@pytest.mark.parametrize("name", ["layers.0.weight", "training/step"])
+def test_a_bit_that_has_changed(name, tmp_path):
+    training, path = trained(), tmp_path / "c.safetensors"
+    training.save_checkpoint(path)
+    before = training.state_dict()
+    content = bytearray(path.read_bytes())
+    content[content.rindex(before[name].tobytes())] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"is a damaged checkpoint: {name} is not what was written"):
+        training.load_checkpoint(path)
     assert same(training.state_dict(), before)
 
 

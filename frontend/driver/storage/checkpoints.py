@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -145,7 +146,7 @@ def write_checkpoint(
         OSError: The file can't be written.
     """
     try:
-        text = json.dumps({"version": FORMAT_VERSION, "run": run})
+        text = json.dumps({"version": FORMAT_VERSION, "run": run, "checksums": _checksums(state)})
     except TypeError as error:
         raise InputError(f"the state_dict of data and callbacks must be JSON: {error}") from None
     # One entry: the library writes several in arbitrary order, and equal states must give equal files.
@@ -159,7 +160,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
         The state, including what `tg.fit` added under its own names; and the data `tg.fit` needs, if it wrote the file.
 
     Raises:
-        InputError: The file is not a checkpoint, or one of another format version.
+        InputError: The file is not a checkpoint, or one of another format version; or a checksum is wrong.
         OSError: The file can't be read.
     """
     metadata, state = read_safetensors(path, InputError)
@@ -170,13 +171,24 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
         version = content["version"]
         # Another version may store its other data under different names.
         run = content["run"] if version == FORMAT_VERSION else None
+        kept = dict(content.get("checksums", {}))  # earlier releases wrote none
     except (ValueError, TypeError, LookupError) as error:
         raise InputError(f"{path} is a damaged checkpoint: {error!r}") from None
     if version != FORMAT_VERSION:
         raise InputError(f"{path} is of version {version}; this release reads version {FORMAT_VERSION}")
     if run is not None and not isinstance(run, dict):
         raise InputError(f"{path} is a damaged checkpoint: what tg.fit keeps is {type(run).__name__}")
+    actual = _checksums(state) if kept else {}
+    wrong = next((name for name in sorted({*kept, *actual}) if kept.get(name) != actual.get(name)), None)
+    if wrong is not None:
+        raise InputError(f"{path} is a damaged checkpoint: {wrong} is not what was written")
     return state, run
+
+
+def _checksums(state: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Returns the CRC-32 of each array's elements as files have them, by name."""
+    arrays = {name: np.asarray(value, order="C") for name, value in state.items()}
+    return {name: zlib.crc32(array.reshape(-1).view(np.uint8).data) for name, array in arrays.items()}
 
 
 def of_saved(path: str | os.PathLike[str], settings: Callable[[Mapping[str, float]], Mapping[str, float]]) -> State:
