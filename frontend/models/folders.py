@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import json
 import math
@@ -110,6 +111,9 @@ def from_pretrained(
     if kept not in STORED:
         known = ", ".join(SHORT[dtype] for dtype in STORED)
         raise DTypeError(f"{user_line()}: from_pretrained: parameters are of {known}, not of {SHORT[kept]}")
+    if not place.exists():
+        advice = "No such folder; a model of the Hugging Face Hub is downloaded to one first"
+        raise FileNotFoundError(errno.ENOENT, advice, os.fspath(folder))
     config = _read_config(place / CONFIG)
     fitting = {name: kind for kind in KINDS if (name := kind.architectures().get(str(config.get("model_type"))))}
     stored = next((name for name in config.get("architectures") or () if name in fitting), None)

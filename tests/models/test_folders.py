@@ -111,6 +111,11 @@ def test_other_models_settings_of_which_nothing_follows_are_accepted(tmp_path: P
     assert options.others["use_cache"] is False and "sliding_window" not in options.written()
 
 
+def test_a_folder_that_is_missing() -> None:
+    with pytest.raises(FileNotFoundError, match=r"No such folder; .* is downloaded to one first: 'owner/name'"):
+        tg.models.from_pretrained("owner/name")
+
+
 def test_what_a_folder_lacks(tmp_path: Path) -> None:
     folder = llama()
     with pytest.raises(OSError, match=r"config\.json"):
