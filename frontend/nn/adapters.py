@@ -174,8 +174,8 @@ def lora(
     Raises:
         ShapeError: The rank is not a positive integer.
         OptionError: `alpha` is not a number, `dropout` is not between 0 and 1, or the name is no identifier.
-        ParameterError: A pattern matches no linear layer; a layer has an adapter of this name; or `magnitude` is asked
-            for, and the model is declared. Nothing is changed then.
+        ParameterError: A pattern matches no linear layer, or one of a subclass of `tg.nn.Linear`; a layer has an
+            adapter of this name; or `magnitude` is asked for, and the model is declared. Nothing is changed then.
 
     Example:
         >>> model = tg.nn.MLP(64, 32, 10).initialized(0)
@@ -309,9 +309,13 @@ def chosen_layers(what: str, model: Module, patterns: Sequence[str]) -> dict[str
     """Returns the linear layers that match a pattern, by path; `what` is the function's name in error messages.
 
     Raises:
-        ParameterError: A pattern matches none.
+        ParameterError: A pattern matches none, or one of a subclass, which may compute something else.
     """
     layers = linear_layers(model)
+    for path, layer in walk(model, lambda value: isinstance(value, Linear)):
+        if path not in layers and any(fnmatch.fnmatchcase(path, str(pattern)) for pattern in patterns):
+            kind = type(layer).__name__
+            raise ParameterError(f"{user_line()}: {what}: {path} is a {kind}; only= has to name tg.nn.Linear alone")
     for pattern in patterns or ("",):
         if not isinstance(pattern, str) or not fnmatch.filter(layers, pattern):
             near = ", ".join(difflib.get_close_matches(str(pattern), layers, cutoff=0)) or "none"

@@ -58,8 +58,8 @@ def quantize(
     Raises:
         OptionError: There is no such format.
         ShapeError: The group is not a positive integer.
-        ParameterError: A pattern matches no linear layer; or a layer is declared, and has no values. Nothing is changed
-            then.
+        ParameterError: A pattern matches no linear layer, or one of a subclass of `tg.nn.Linear`; or a layer is
+            declared, and has no values. Nothing is changed then.
 
     Example:
         >>> model = tg.nn.MLP(64, 32, 10).initialized(0)

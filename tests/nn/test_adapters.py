@@ -317,6 +317,20 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
         tg.nn.load_lora(adapted, tmp_path)
 
 
+def test_subclasses_of_linear_layers_are_refused() -> None:
+    """What they compute may be something else, to which an adapter doesn't belong."""
+
+    class Own(tg.nn.Linear):
+        def __call__(self, x: Any) -> Any:
+            return tg.relu(super().__call__(x))
+
+    mixed = Layers(tg.nn.Linear(6, 5), Own(5, 3)).initialized(0)
+    for change in (tg.nn.lora, tg.nn.quantize):
+        with pytest.raises(ParameterError, match=r"layers\.1 is a Own; only= has to name tg\.nn\.Linear alone"):
+            change(mixed)
+    assert tg.nn.lora(mixed, only="layers.0") == ["layers.0"]
+
+
 def test_mistakes(tmp_path: Path) -> None:
     plain, declared = model(), model(None)
     with pytest.raises(ParameterError, match=r"lora: '\*\.q_proj' matches no tg\.nn\.Linear; the nearest are layers"):
