@@ -46,7 +46,7 @@ PROMPTS = ((512, 1, 1), (16, 1, 33), (16, 1, 1), (16, 8, 33), (16, 8, 1))
 def ours(model: Any, prompts: np.ndarray, count: int, device: tg.DeviceName) -> Contestant:
     """Returns generations of a model; what it reports as a loss is the sum of the tokens."""
     name = f"tensorgrad {device}"
-    return Contestant(name, lambda: float(np.sum(model.generate(prompts, max_new_tokens=count, device=device))))
+    return Contestant(name, lambda: float(np.sum(model.generate(prompts, count, stop=(), device=device))))
 
 
 def theirs(model: Any, prompts: np.ndarray, count: int) -> Contestant:

@@ -42,7 +42,7 @@ from tensorgrad.runtime.files import write_json, write_safetensors
 from tensorgrad.tracing.dtypes import SHORT, DType, as_dtype, promote
 from tensorgrad.tracing.location import user_line
 
-CONFIG = "config.json"
+CONFIG, GENERATION = "config.json", "generation_config.json"
 
 KINDS: tuple[type[Pretrained], ...] = (
     BertForMaskedLM,
@@ -115,6 +115,8 @@ def from_pretrained(
         advice = "No such folder; a model of the Hugging Face Hub is downloaded to one first"
         raise FileNotFoundError(errno.ENOENT, advice, os.fspath(folder))
     config = _read_config(place / CONFIG)
+    if (place / GENERATION).exists():  # which knows better what ends a text, such as a chat's turn
+        config |= {name: value for name, value in _read_config(place / GENERATION).items() if name == "eos_token_id"}
     fitting = {name: kind for kind in KINDS if (name := kind.architectures().get(str(config.get("model_type"))))}
     stored = next((name for name in config.get("architectures") or () if name in fitting), None)
     if stored is None:

@@ -14,6 +14,7 @@ from tensorgrad.models.pretrained import Pretrained
 from tensorgrad.models.settings import Options
 from tensorgrad.nn.named_values import check_has_values
 from tensorgrad.runtime.sampling import Sampler, check_tokens, checked_count, checked_stops
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 
 LEAST_PROMPT = 8
@@ -51,6 +52,13 @@ class LanguageModel(Pretrained):
         self.vocabulary = vocabulary
         self._cached = {"layers": layers, "heads": heads, "features": features}
         self.most_positions = most_positions
+
+    @property
+    def stops(self) -> list[int]:
+        """The tokens that end a text unless others are given: `eos_token_id` of the model's folder."""
+        named = self.options.others.get("eos_token_id")
+        tokens = named if isinstance(named, list) else [named]
+        return [token for token in tokens if is_integer(token, 0) and token < self.vocabulary]
 
     @abstractmethod
     def _features(self, *arguments: Any) -> tg.Tensor:
@@ -126,7 +134,7 @@ class LanguageModel(Pretrained):
         temperature: float = 0.0,
         top_k: int | None = None,
         top_p: float | None = None,
-        stop: int | Sequence[int] = (),
+        stop: int | Sequence[int] | None = None,
         seed: int = 0,
         device: tg.DeviceName | None = None,
     ) -> list[np.ndarray]:
@@ -173,7 +181,7 @@ class LanguageModel(Pretrained):
         temperature: float = 0.0,
         top_k: int | None = None,
         top_p: float | None = None,
-        stop: int | Sequence[int] = (),
+        stop: int | Sequence[int] | None = None,
         seed: int = 0,
         device: tg.DeviceName | None = None,
     ) -> Iterator[np.ndarray]:
@@ -189,7 +197,7 @@ class LanguageModel(Pretrained):
             top_k: Draws among so many of the likeliest.
             top_p: Draws among the likeliest whose probabilities sum up to this (A. Holtzman et al., The Curious Case of
                 Neural Text Degeneration, 2020).
-            stop: The tokens that end a text.
+            stop: The tokens that end a text; by default those that the model's folder names, `()` for none.
             seed: The seed of what is drawn.
             device: Where the model runs; by default where its parameters are, or as "auto" if they are on the host.
 
@@ -199,7 +207,7 @@ class LanguageModel(Pretrained):
             ShapeError: A prompt is empty, or longer with what is added than the model's positions.
             OptionError: An option is out of its range.
         """
-        rows, stops = _rows(prompt), checked_stops(stop, self.vocabulary)
+        rows, stops = _rows(prompt), self.stops if stop is None else checked_stops(stop, self.vocabulary)
         for row in rows:
             check_tokens(row, self.vocabulary)
         draw, max_new_tokens = Sampler(temperature, top_k, top_p, seed), checked_count(max_new_tokens)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +92,27 @@ def test_texts_end() -> None:
     assert model.generate(PROMPTS, 0, device="numpy")[2].shape == (0,)
 
 
+def test_the_folder_says_what_ends_a_text(tmp_path: Path) -> None:
+    tg.models.save_pretrained(llama(), tmp_path)
+    text = anew(llama(), PROMPTS[0], 6)
+    first, last = text[0], text[-1]
+    assert first != last
+    settings = json.loads((tmp_path / "config.json").read_text())
+
+    def generated(folder: Path, **options: Any) -> list[int]:
+        model: Any = tg.models.from_pretrained(folder).initialized()
+        return model.generate(PROMPTS[0], 6, device="numpy", **options)[0].tolist()
+
+    for eos, expected in ((None, text), (50, text), (first, []), ([50, last], text[: text.index(last)])):
+        (tmp_path / "config.json").write_text(json.dumps({**settings, "eos_token_id": eos}))  # there is no token 50
+        assert generated(tmp_path) == expected
+    assert generated(tmp_path, stop=()) == text
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [first], "top_k": 50}))
+    tg.models.save_pretrained(tg.models.from_pretrained(tmp_path).initialized(), tmp_path / "again")
+    for folder in (tmp_path, tmp_path / "again"):
+        assert generated(folder) == []
+
+
 def test_draws() -> None:
     logits = np.log(np.array([[0.1, 0.4, 0.3, 0.2]] * 4000))
     for options, expected in (
@@ -141,7 +164,7 @@ def test_mistakes() -> None:
     for token in (50, -1, 2**40):
         with pytest.raises(InputError, match=f"the vocabulary has 50 tokens, there is none of number {token}"):
             model.generate([PROMPTS[0], [1, token]], 2)
-    for stop in ("<end>", ["<end>"], None, [None], 3.7, [True], [1, [2]]):
+    for stop in ("<end>", ["<end>"], [None], 3.7, [True], [1, [2]]):
         with pytest.raises(OptionError, match="generate: stop must be a token or several, which are integers, got"):
             untyped.models.GPT2LMHeadModel.generate(model, [1], 2, stop=stop)
     for stop in (50, [1, -5]):

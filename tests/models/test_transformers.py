@@ -204,5 +204,5 @@ def test_generated_tokens(name: str, tmp_path: Path) -> None:
     limits: dict[str, Any] = {"max_new_tokens": 20, "do_sample": False, "pad_token_id": 0}
     expected = theirs.generate(rows, attention_mask=mask, **limits)[:, 10:].numpy()
     model: Any = tg.models.from_pretrained(tmp_path).initialized()
-    texts = model.generate(prompts, 20, device="cpu")
+    texts = model.generate(prompts, 20, stop=(), device="cpu")
     np.testing.assert_array_equal(np.stack(texts), expected)

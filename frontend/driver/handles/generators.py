@@ -58,6 +58,7 @@ def save_generator(
 
     The file has the parameters and two programs, which change one cache of keys and values in place: one computes the
     logits after a token, the other after so many tokens of a prompt at a time. The cache itself takes no bytes of it.
+    The tokens that end a text, `model.stops`, are not in it: pass them to `generate` there.
 
     Args:
         model: An initialized `tg.models.LanguageModel`, or another module with its `most_positions`, `empty_cache` and
