@@ -223,6 +223,15 @@ class _Native(_Dispatched):
         """The workgroup's extents, all 1: a task has one thread."""
         return (1, 1, 1)
 
+    def check_tasks(self, grid: Sequence[int], needed: int) -> None:
+        """Checks that a grid has the tasks that it takes, and no others: these would write outside of its buffers.
+
+        Raises:
+            VerifyException: There is another number of tasks; says how many it takes.
+        """
+        if self.groups != (needed, 1, 1):
+            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} needs {needed}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoopsSchedule(_Native):
@@ -255,21 +264,23 @@ class LoopsSchedule(_Native):
         around, along = self.split(grid)
         return math.prod(around) * -(-math.prod(along) // self.block)
 
+    def tasks_over(self, grid: Sequence[int]) -> int:
+        """Returns the number of tasks that cover a grid, at least 1."""
+        return max(-(-self.blocks_over(grid) // self.blocks), 1)
+
     @staticmethod
     def of(grid: Sequence[int], block: int, blocks: int, joined: int = 1, turned: int = 0) -> LoopsSchedule:
         """Returns the schedule that divides a grid into blocks and tasks."""
         schedule = LoopsSchedule(groups=(1, 1, 1), block=block, blocks=blocks, joined=joined, turned=turned)
-        return replace(schedule, groups=(max(-(-schedule.blocks_over(grid) // blocks), 1), 1, 1))
+        return replace(schedule, groups=(schedule.tasks_over(grid), 1, 1))
 
     def check_covers(self, grid: Sequence[int]) -> None:
         """Checks that every point of a grid is computed.
 
         Raises:
-            VerifyException: There are too few tasks; says how many it takes.
+            VerifyException: There is another number of tasks; says how many it takes.
         """
-        needed = -(-self.blocks_over(grid) // self.blocks)
-        if self.groups[0] < needed or self.groups[1:] != (1, 1):
-            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} needs {needed}")
+        self.check_tasks(grid, self.tasks_over(grid))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,16 +357,15 @@ class PackedSchedule(_Native):
         """Checks that every point of a grid is computed.
 
         Raises:
-            VerifyException: There are too few tasks, or tiles are not whole blocks, or blocks not whole vectors.
+            VerifyException: There is another number of tasks, or tiles are not whole blocks, or blocks not whole
+                vectors.
         """
         if self.tile_rows % self.rows or self.tile_columns % self.columns or self.columns % self.lanes:
             raise VerifyException("a block in registers must divide the tile, and its columns must be whole vectors")
         rows = self.extents(grid)[1]
         if self.rows > rows:
             raise VerifyException(f"registers hold {self.rows} rows, the grid has {rows}")
-        needed = self.tasks_over(grid)
-        if self.groups[0] < needed or self.groups[1:] != (1, 1):
-            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} needs {needed}")
+        self.check_tasks(grid, self.tasks_over(grid))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -396,13 +406,12 @@ class NativeAttentionSchedule(_Native):
         """Checks that every row of every group is computed.
 
         Raises:
-            VerifyException: There are too few tasks, or blocks don't consist of whole vectors or don't fit heads.
+            VerifyException: There is another number of tasks, or blocks don't consist of whole vectors or don't fit
+                heads.
         """
         if self.rows % (self.lanes * self.vectors) or grid[1] % self.head:
             raise VerifyException("a block must have whole vectors of rows, and heads must divide the rows")
-        needed = -(-self.blocks_over(grid) // self.blocks)
-        if self.groups[0] < needed or self.groups[1:] != (1, 1):
-            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} needs {needed}")
+        self.check_tasks(grid, -(-self.blocks_over(grid) // self.blocks))
 
 
 @dataclass(frozen=True, kw_only=True)

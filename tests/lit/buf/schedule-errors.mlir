@@ -51,3 +51,43 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
   }
   func.return
 }
+
+// -----
+
+// Tasks that no point belongs to would write outside of the buffers.
+// CHECK: the schedule has [5, 1, 1] tasks, grid [64] needs 4
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<loops, groups = [5, 1, 1], block = 16> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: the schedule has [3, 1, 1] tasks, grid [64] needs 2
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<packed, groups = [3, 1, 1], row = [], column = [0], tile_rows = 1, tile_columns = 32, rows = 1, columns = 8, lanes = 8, depth = 8> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: the schedule has [5, 1, 1] tasks, grid [2, 8] needs 4
+func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
+  buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) schedule = #buf.schedule<native_attention, groups = [5, 1, 1], head = 8, rows = 4, columns = 8, lanes = 4, vectors = 1, sums = 6> {
+  ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
+    buf.attention "forward" ins(%0, %0, %0 : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>) outs(%1 : memref<2x8x4xf32>) {parameters = {groups = 2 : i64, queries = 8 : i64, keys = 8 : i64, features = 4 : i64, values = 4 : i64, period = 8 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>]}
+  }
+  func.return
+}
