@@ -55,3 +55,23 @@ func.func @exponentials(%x: memref<8x8xf32> {tg.name = "x", tg.role = "input"}, 
 // CHECK-NEXT: memref.load %[[MEMORY]][%[[C]]]
 // CHECK: math.exp
 // CHECK: } {cpu.parallel}
+
+// Results of a row lie apart where columns are the rows of the output: they are stored one by one.
+func.func @transposed(%x: memref<4x4xf32> {tg.name = "x", tg.role = "input"}, %w: memref<4x4xf32> {tg.name = "w", tg.role = "input"}, %y: memref<4x4xf32> {tg.name = "y", tg.role = "output"}) {
+  buf.kernel grid = [4, 4] ins(%x, %w : memref<4x4xf32>, memref<4x4xf32>) outs(%y : memref<4x4xf32>) recipe = #buf.recipe<tile(sizes = [4, 4]), collapse, map(to = [task]), step_reduction, tile(sizes = [1, 4], to = [sequential, sequential]), unroll_jam, vectorize> {
+  ^bb0(%0: memref<4x4xf32>, %1: memref<4x4xf32>, %2: memref<4x4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d1, d0)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x4xf32>, memref<4x4xf32>) outs(%2 : memref<4x4xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
+// CHECK: cpu.kernel @recipe2 access = ["read", "read", "read_write"] {
+// CHECK: vector.store %{{.*}}, %[[SUMS:.*]][%{{.*}}] : memref<4xf32>, vector<4xf32>
+// CHECK-NEXT: %[[FIRST:.*]] = memref.load %[[SUMS]]
+// CHECK-NEXT: memref.store %[[FIRST]], %2
+// CHECK-NEXT: %[[SECOND:.*]] = memref.load %[[SUMS]]
+// CHECK-NEXT: memref.store %[[SECOND]], %2

@@ -467,3 +467,20 @@ func.func @f(%x: memref<4x6xf32>, %w: memref<6x8xf32>, %y: memref<4x8xf32>) {
   }
   func.return
 }
+
+// -----
+
+// A tile of one column is strided, and so are its copies: none of them is a vector.
+// CHECK: step 7 of the recipe, vectorize, doesn't fit the kernel made at {{.*}}: no stage reads or writes adjacent floats in its innermost loop
+func.func @f(%x: memref<4x4xf32>, %w: memref<4x4xf32>, %y: memref<4x4xf32>) {
+  buf.kernel grid = [4, 4] ins(%x, %w : memref<4x4xf32>, memref<4x4xf32>) outs(%y : memref<4x4xf32>) recipe = #buf.recipe<tile(sizes = [4, 4]), collapse, map(to = [task]), step_reduction, tile(sizes = [4, 1], to = [sequential, sequential]), unroll_jam, vectorize> {
+  ^bb0(%0: memref<4x4xf32>, %1: memref<4x4xf32>, %2: memref<4x4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<4x4xf32>, memref<4x4xf32>) outs(%2 : memref<4x4xf32>) {
+    ^bb1(%a: f32, %b: f32, %c: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %c, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}
