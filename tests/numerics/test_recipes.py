@@ -26,6 +26,7 @@ from tensorgrad.dialects.recipe import (
     Processor,
     Recipe,
     RecipeAttr,
+    SplitReduction,
     Stage,
     Step,
     StepReduction,
@@ -123,6 +124,15 @@ def test_a_product_as_scheduled(dtype: type) -> None:
     (actual,) = as_native_code(module, inputs, change=with_recipes(recipe_for))
     assert any(recipe is not None and Vectorize() in recipe for recipe in recipes)
     assert_same(actual, expected, 1e-5 if dtype is np.float32 else 16 * float(np.finfo(dtype).eps), "recipe")
+
+
+@pytest.mark.parametrize(("terms", "sums"), [(3, 4), (3, 2), (6, 4), (5, 8), (7, 1)])
+def test_terms_that_accumulators_do_not_divide(terms: int, sums: int) -> None:
+    inputs, recipe = [floats(4, 23)], (Map((Processor.TASK,)), SplitReduction(terms=terms, sums=sums))
+    module = traced(lambda x: tg.sum(x, axis=1), inputs)
+    (expected,) = reference(module, inputs)
+    (actual,) = as_native_code(module, inputs, change=with_recipes(lambda kernel: recipe))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
 def drawn_recipe(draw: Random) -> Recipe:

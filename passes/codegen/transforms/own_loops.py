@@ -80,7 +80,8 @@ def _stages(kernel: TiledOp, lanes: int, reducing: bool) -> list[GenericOp]:
 
 
 def _sums(stage: GenericOp, step: SplitReduction) -> int:
-    return 1 if is_in_order(stage) else min(step.sums, step.terms)
+    """Returns the number of accumulators: a power of two, each with a term of a step."""
+    return 1 if is_in_order(stage) else min(step.sums, 1 << step.terms.bit_length() - 1)
 
 
 @dataclass(frozen=True)
@@ -247,9 +248,9 @@ class _Reduction:
             ranges = {**division.ranges, division.loops[0]: Range(first, size)}
             builder.narrowed(self.stage, ranges, dict(zip(outputs, parts, strict=True)))
             return
-        width = min(self.sums, size) if division.keeps_steps else 1
-        for start in range(0, size, width):
-            at = first.plus(constant(start))
+        most = min(self.sums, size) if division.keeps_steps else 1
+        for start in range(0, size, most):
+            at, width = first.plus(constant(start)), min(most, size - start)
             if width > 1:
                 windows = [builder.window(part, [constant(0)], [AffineDimExpr(0)], [width])[0] for part in parts]
                 ranges = {**division.ranges, division.loops[0]: Range(at, width)}
