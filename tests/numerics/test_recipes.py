@@ -190,8 +190,9 @@ def test_a_drawn_recipe(seed: int) -> None:
 
 
 def test_tasks_run_the_outermost_loop() -> None:
-    inputs = [floats(8, 8), floats(8, 8)]
-    for recipe in [(Collapse(), Map((Processor.SEQUENTIAL,))), (Map((Processor.SEQUENTIAL, Processor.TASK)),)]:
+    inputs, task = [floats(8, 8), floats(8, 8)], (Processor.TASK,)
+    peeled = (Collapse(), Tile((3,), task, peel=1), Map((Processor.SEQUENTIAL,)))
+    for recipe in [(Collapse(), Map((Processor.SEQUENTIAL,))), (Map((Processor.SEQUENTIAL, *task)),), peeled]:
         with pytest.raises(DiagnosticException, match="gives no loop to tasks that is the outermost one"):
             as_native_code(traced(layer, inputs), inputs, change=with_recipes(lambda kernel, recipe=recipe: recipe))
 

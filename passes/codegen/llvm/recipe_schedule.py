@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.ir import Block
+from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp
@@ -52,13 +52,17 @@ def tiles_of(kernel: KernelOp) -> TiledOp:
     apply_steps(tiles)
     tiles.detach()
     block.erase()
-    loops = [op for op in tiles.body.block.ops if isinstance(op, ForallOp)]
-    if not loops or loops[0].mapping != (Processor.TASK,) or not isinstance(loops[0].extents[0], int):
+    outermost = [op for op in tiles.body.block.ops if op.regions]
+    if len(outermost) != 1 or not _is_task_loop(outermost[0]):
         raise DiagnosticException(
             f"the recipe of the kernel made at {line_of(kernel.location)} gives no loop to tasks that is the outermost "
             "one, and the only one there"
         )
     return tiles
+
+
+def _is_task_loop(op: Operation) -> bool:
+    return isinstance(op, ForallOp) and op.mapping == (Processor.TASK,) and isinstance(op.extents[0], int)
 
 
 def task_loop(tiles: TiledOp) -> ForallOp:
