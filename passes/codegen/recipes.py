@@ -31,7 +31,7 @@ from tensorgrad.dialects.schedule import (
     ThreadSchedule,
 )
 from tensorgrad.passes.analyses.kinds import contraction_of
-from tensorgrad.passes.codegen.common.reductions import ACCUMULATORS
+from tensorgrad.passes.codegen.common.reductions import accumulators
 from tensorgrad.passes.codegen.common.stage_loops import own_loops
 from tensorgrad.passes.codegen.wgsl.staging import PADDING
 
@@ -133,5 +133,5 @@ def _own_steps(kernel: KernelOp, terms: int, lanes: int = 1) -> Recipe:
     if any(parallel and not reduced for parallel, reduced in own):
         steps.append(SplitLoops(lanes, terms))
     if any(reduced for _, reduced in own):
-        steps.append(SplitReduction(lanes, terms, min(terms, ACCUMULATORS)))
+        steps.append(SplitReduction(lanes, terms, accumulators(terms)))
     return tuple(steps)

@@ -36,6 +36,11 @@ EXACT = (arith.AddiOp, arith.MaximumfOp, arith.MinimumfOp, arith.MaxSIOp, arith.
 """The ops that return the bits of any value that they combine with their identity; a sum of 0 and -0 is 0."""
 
 
+def accumulators(steps: int, most: int = ACCUMULATORS) -> int:
+    """Returns the number of accumulators of an unrolled reduction: a power of two, as they are folded by halves."""
+    return min(most, 1 << steps.bit_length() - 1)
+
+
 @dataclass(frozen=True)
 class Reduction:
     """A reduced output of a stage: the combining op, and the value of the body that it folds in."""

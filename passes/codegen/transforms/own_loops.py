@@ -17,7 +17,7 @@ from tensorgrad.dialects.buf_tiles import Space, TiledOp, around
 from tensorgrad.dialects.recipe import Processor, SplitLoops, SplitReduction
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.kinds import is_in_order
-from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
+from tensorgrad.passes.codegen.common.reductions import Reduction, accumulators, reductions_of
 from tensorgrad.passes.codegen.common.unrolled_loops import UnrolledLoop, unrolled
 from tensorgrad.passes.codegen.transforms.building import Range, TileBuilder, entangled
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
@@ -80,8 +80,7 @@ def _stages(kernel: TiledOp, lanes: int, reducing: bool) -> list[GenericOp]:
 
 
 def _sums(stage: GenericOp, step: SplitReduction) -> int:
-    """Returns the number of accumulators: a power of two, each with a term of a step."""
-    return 1 if is_in_order(stage) else min(step.sums, 1 << step.terms.bit_length() - 1)
+    return 1 if is_in_order(stage) else accumulators(step.terms, step.sums)
 
 
 @dataclass(frozen=True)

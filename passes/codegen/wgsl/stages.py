@@ -31,7 +31,7 @@ from tensorgrad.passes.analyses.affine import Linear
 from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import VECTOR
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import ACCUMULATORS, EXACT, Reduction, reductions_of
+from tensorgrad.passes.codegen.common.reductions import EXACT, Reduction, accumulators, reductions_of
 from tensorgrad.passes.codegen.common.stage_bodies import clone_body, values_to_fold
 from tensorgrad.passes.codegen.common.stage_loops import Loops, grid_loops, own_loops, place_of
 from tensorgrad.passes.codegen.common.unrolled_loops import UnrolledLoop, unrolled
@@ -150,7 +150,7 @@ class StageWriter:
         reductions = reductions_of(stage)
         each = len(reductions) * len(points)
         steps = self.unrolling.unrolled(self.unrolling.loops(reduced)[1])[0].steps
-        sums = 1 if is_in_order(stage) else min(steps, ACCUMULATORS)
+        sums = 1 if is_in_order(stage) else accumulators(steps)
         identities = [code.constant(reduction.start(), reduction.element) for reduction in reductions]
         start = identities * (len(points) * sums)
         exact = [v.ssa for v, reduction in zip(identities, reductions, strict=True) if type(reduction.combine) in EXACT]
