@@ -190,6 +190,17 @@ class ContractionSchedule(Tile, _Dispatched):
         if self.groups != needed:
             raise VerifyException(f"the schedule has {list(self.groups)} workgroups, its tile needs {list(needed)}")
 
+    def check_reduction(self, own: Sequence[int]) -> None:
+        """Checks that every term of a reduction with these loops is added.
+
+        Raises:
+            VerifyException: There is no loop `inner`, or `steps` doesn't divide the innermost one.
+        """
+        if self.inner >= len(own):
+            raise VerifyException(f"a reduction of {len(own)} loops has none with number {self.inner}")
+        if own[self.inner] % self.steps:
+            raise VerifyException(f"{self.steps} steps don't divide the innermost loop of {own[self.inner]}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionSchedule(_Blocked, _Dispatched):
@@ -358,8 +369,10 @@ class PackedSchedule(_Native):
 
         Raises:
             VerifyException: There is another number of tasks, or tiles are not whole blocks, or blocks not whole
-                vectors.
+                vectors, or columns are read both in place and from a padded image.
         """
+        if self.direct_columns and self.pitch:
+            raise VerifyException("columns are read in place or from a padded image, not both")
         if self.tile_rows % self.rows or self.tile_columns % self.columns or self.columns % self.lanes:
             raise VerifyException("a block in registers must divide the tile, and its columns must be whole vectors")
         rows = self.extents(grid)[1]
