@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import GenericOp, YieldOp
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.irdl import (
@@ -46,7 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
-from tensorgrad.dialects.ranges import range_of_expression
+from tensorgrad.dialects.ranges import is_index, range_of_expression, stays_within
 from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.dialects.schedule import ContractionSchedule, RecipeSchedule, ScheduleAttr, loops_of
 from tensorgrad.dialects.signature import Role
@@ -295,6 +295,7 @@ class KernelOp(IRDLOperation):
             if any(kind != IteratorType.PARALLEL for kind in iterators_of(stage)[:rank]):
                 raise VerifyException("the loops of the grid must be parallel")
             _verify_yield(stage)
+            _verify_indices(stage)
             _verify_distinct(stage)
 
     def _verify_single_writers(self) -> None:
@@ -337,6 +338,25 @@ def _verify_yield(stage: GenericOp) -> None:
     last, elements = stage.body.block.last_op, [element_of(output) for output in stage.outputs]
     if not isinstance(last, YieldOp) or list(last.operand_types) != elements:
         raise VerifyException(f"a stage must yield elements of its outputs, ({', '.join(map(str, elements))})")
+
+
+def _verify_indices(stage: GenericOp) -> None:
+    """Raises if an index of a stage is none that kernels have, or leaves its buffer, or its loop doesn't exist."""
+    extents = loop_extents(stage)
+    loops = tuple((0, extent - 1) for extent in extents)
+    for operand, m in zip(stage.operands, maps_of(stage), strict=True):
+        for index, extent in zip(m.results, shape_of(operand), strict=True):
+            if isinstance(index, AffineDimExpr):
+                continue
+            if not is_index(index):
+                raise VerifyException(
+                    f"an index must be made of sums, multiples, and floordiv and mod by positive constants, got {index}"
+                )
+            if 0 not in extents and not stays_within(index, loops, extent):
+                raise VerifyException(f"index {index} over loops {list(extents)} leaves an axis of extent {extent}")
+    for op in stage.body.walk():
+        if isinstance(op, IndexOp) and not 0 <= op.dim.value.data < len(extents):
+            raise VerifyException(f"a stage of {len(extents)} loops has no index of loop {op.dim.value.data}")
 
 
 def _verify_distinct(stage: GenericOp) -> None:

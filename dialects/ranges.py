@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from functools import lru_cache
+from typing import TypeAlias, cast
 
+import numpy as np
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 
 Range: TypeAlias = tuple[int, int]
 """The minimum and the maximum of an integer, or of a condition (0 and 1)."""
+
+MOST_POINTS = 1 << 20
+"""The most points of loops at which an index is computed at once."""
+
+
+def is_index(expression: AffineExpr) -> bool:
+    """Returns whether an expression is an index: of sums, multiples, and floordivs and mods by positive constants."""
+    binary = [part for part in expression.dfs() if isinstance(part, AffineBinaryOpExpr)]
+    divisors = [part.rhs for part in binary if part.kind in (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)]
+    is_positive = all(isinstance(divisor, AffineConstantExpr) and divisor.value > 0 for divisor in divisors)
+    return expression.is_pure_affine() and is_positive and all(p.kind != AffineBinaryOpKind.CeilDiv for p in binary)
+
+
+@lru_cache(maxsize=1 << 12)  # kernels are verified after each pass
+def stays_within(index: AffineExpr, loops: tuple[Range, ...], extent: int) -> bool:
+    """Returns whether an index lies in an axis of some extent at all points of loops."""
+    low, high = range_of_expression(index, loops)
+    if low >= 0 and high < extent:
+        return True
+    lengths = {loop: loops[loop][1] - loops[loop][0] + 1 for loop in index.used_dims()}
+    if math.prod(lengths.values()) > MOST_POINTS:
+        longest = max(lengths, key=lengths.__getitem__)
+        first, last = loops[longest]
+        middle = (first + last) // 2
+        halves = ((first, middle), (middle + 1, last))
+        return all(stays_within(index, (*loops[:longest], half, *loops[longest + 1 :]), extent) for half in halves)
+    ranges = (np.arange(low, high + 1 if loop in lengths else low + 1) for loop, (low, high) in enumerate(loops))
+    places = index.eval(cast("Sequence[int]", np.ix_(*ranges)), ())
+    return bool(np.all(np.greater_equal(places, 0) & np.less(places, extent)))
 
 
 def range_of_expression(expression: AffineExpr, operands: Sequence[Range]) -> Range:

@@ -16,8 +16,10 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, f32, f64, i32, i64
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.ranges import stays_within
 from tensorgrad.passes.analyses.guards import PREDICATES, Ranges, fold_guards, loop_numbers, numbered, thread_numbers
 
 index = IndexType()
@@ -239,3 +241,17 @@ def bisection(steps: int) -> int:
 
 def test_a_chain_of_conditions_takes_ranges_in_proportion_to_its_length() -> None:
     assert bisection(24) <= 2.2 * bisection(12)
+
+
+@pytest.mark.parametrize("most", [1, 1 << 20])
+def test_an_index_that_stays_within_an_axis(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges alone don't tell: the parity of a loop is 0 or 1, and a remainder is largest in the middle."""
+    monkeypatch.setattr("tensorgrad.dialects.ranges.MOST_POINTS", most)
+    stays_within.cache_clear()
+    loops, (i, j) = ((0, 6), (0, 3)), (AffineDimExpr(0), AffineDimExpr(1))
+    parity = i + (i // 2) * -2
+    assert stays_within(parity, loops, 2)
+    assert not stays_within(parity, loops, 1)
+    assert not stays_within(parity + -1, loops, 2)
+    assert stays_within(parity * 4 + j, loops, 8)
+    assert not stays_within(i % 6, loops, 5)

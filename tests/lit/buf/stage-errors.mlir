@@ -97,3 +97,62 @@ func.func @f(%x: memref<4x3xf32>, %y: memref<9xf32>) {
   }
   func.return
 }
+
+// -----
+
+// The first and the last point are inside.
+// CHECK: index (d0 mod 4) over loops [5] leaves an axis of extent 3
+func.func @f(%s: memref<5xf32>, %x: memref<3xf32>, %y: memref<5xf32>) {
+  buf.kernel grid = [5] ins(%s, %x : memref<5xf32>, memref<3xf32>) outs(%y : memref<5xf32>) {
+  ^bb0(%a: memref<5xf32>, %b: memref<3xf32>, %c: memref<5xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0 mod 4)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a, %b : memref<5xf32>, memref<3xf32>) outs(%c : memref<5xf32>) {
+    ^bb0(%size: f32, %in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: an index must be made of sums, multiples, and floordiv and mod by positive constants, got ((d0 floordiv -2) + 3)
+func.func @f(%s: memref<4xf32>, %x: memref<8xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%s, %x : memref<4xf32>, memref<8xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<8xf32>, %c: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0 floordiv -2 + 3)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a, %b : memref<4xf32>, memref<8xf32>) outs(%c : memref<4xf32>) {
+    ^bb0(%size: f32, %in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: an index must be made of sums, multiples, and floordiv and mod by positive constants, got (d0 ceildiv 2)
+func.func @f(%s: memref<4xf32>, %x: memref<8xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%s, %x : memref<4xf32>, memref<8xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<8xf32>, %c: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0 ceildiv 2)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a, %b : memref<4xf32>, memref<8xf32>) outs(%c : memref<4xf32>) {
+    ^bb0(%size: f32, %in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a stage of 1 loops has no index of loop 7
+func.func @f(%y: memref<4xi32>) {
+  buf.kernel grid = [4] outs(%y : memref<4xi32>) {
+  ^bb0(%a: memref<4xi32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} outs(%a : memref<4xi32>) {
+    ^bb0(%out: i32):
+      %i = linalg.index 7 : index
+      %n = arith.index_cast %i : index to i32
+      linalg.yield %n : i32
+    }
+  }
+  func.return
+}
