@@ -9,14 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    ShapedType,
+    StringAttr,
+    UnrankedMemRefType,
+    UnrankedTensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 NAME, ROLE, FORMULA, VALUE, DTYPE = "tg.name", "tg.role", "tg.formula", "tg.value", "tg.dtype"
+
+UNRANKED = (UnrankedMemRefType, UnrankedTensorType)
+"""The types of tensors and buffers that don't even have a number of axes."""
 
 
 class Role(StrEnum):
@@ -176,7 +186,8 @@ def _verified(
     types: dict[tuple[str, Role], Attribute] = {}
     for number, (kind, entry) in enumerate(zip(kinds, _dictionaries(attributes, len(kinds)), strict=True)):
         here = f"{what} {number}"
-        if isinstance(kind, TensorType | MemRefType) and not cast("TensorType[Attribute]", kind).has_static_shape():
+        is_static = kind.has_static_shape() if isinstance(kind, ShapedType) else not isinstance(kind, UNRANKED)
+        if not is_static:
             raise VerifyException(f"{here}: shapes must be static, got {kind}")
         for key in (NAME, ROLE, FORMULA, DTYPE):
             if not isinstance(entry.get(key, StringAttr("")), StringAttr):

@@ -70,6 +70,13 @@ func.func private @g(tensor<f32>) -> tensor<2x?xf32>
 
 // -----
 
+// CHECK: @f: argument 0: shapes must be static, got tensor<*xf32>
+func.func @f(%x: tensor<*xf32>) -> tensor<*xf32> {
+  func.return %x : tensor<*xf32>
+}
+
+// -----
+
 // Gradients of several results share the parameter's name.
 // CHECK: func.func @f
 func.func @f(%w: tensor<f32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<f32> {tg.name = "w", tg.role = "gradient"}, tensor<f32> {tg.name = "w", tg.role = "gradient"}) {
