@@ -125,6 +125,11 @@ class CompareOp(HloOp):
         """How the elements compare, in lower case."""
         return self.comparison_direction.data.value.lower()
 
+    @property
+    def is_total(self) -> bool:
+        """Whether floats compare in their total order: -NaN, -inf, …, -0, 0, …, inf, NaN."""
+        return self.compare_type is not None and self.compare_type.data is ComparisonType.TOTALORDER
+
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.comparison_direction.data.value}, ")
         printer.print_list(self.operands, printer.print_ssa_value)

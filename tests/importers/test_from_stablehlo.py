@@ -236,3 +236,26 @@ def test_bf16_stays() -> None:
     result, top = map(np.asarray, function(np.full(3, 2, tg.bf16)))
     np.testing.assert_array_equal(result, np.array([4, 1, 258], tg.bf16))  # 256 + 1 is 256 there
     assert result.dtype == top.dtype == tg.bf16 and top == 258
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("element", ["bf16", "f16", "f32", "f64"])
+def test_the_total_order_of_floats(element: str, device: str) -> None:
+    """It tells zeros by their signs, and places NaN beyond the infinities of its sign."""
+    function = tg.from_stablehlo(f"""
+    func.func public @main(%x: tensor<8x1x{element}>, %y: tensor<1x8x{element}>) -> (tensor<8x8xi1>, tensor<8x8xi1>) {{
+      %a = stablehlo.broadcast_in_dim %x, dims = [0, 1] : (tensor<8x1x{element}>) -> tensor<8x8x{element}>
+      %b = stablehlo.broadcast_in_dim %y, dims = [0, 1] : (tensor<1x8x{element}>) -> tensor<8x8x{element}>
+      %lt = stablehlo.compare LT, %a, %b, TOTALORDER
+        : (tensor<8x8x{element}>, tensor<8x8x{element}>) -> tensor<8x8xi1>
+      %eq = stablehlo.compare EQ, %a, %b, TOTALORDER
+        : (tensor<8x8x{element}>, tensor<8x8x{element}>) -> tensor<8x8xi1>
+      return %lt, %eq : tensor<8x8xi1>, tensor<8x8xi1>
+    }}
+    """)
+    dtype = {"bf16": tg.bf16, "f16": np.float16, "f32": np.float32, "f64": np.float64}[element]
+    rising = np.array([np.copysign(np.nan, -1), -np.inf, -1, -0.0, 0.0, 1, np.inf, np.nan], dtype)
+    columns, rows = (tg.tensor(x, dtype=dtype) for x in (rising[:, None], rising[None]))
+    less, equal = tg.jit(function, device=device)(columns, rows)
+    np.testing.assert_array_equal(less, np.triu(np.ones((8, 8), bool), 1))
+    np.testing.assert_array_equal(equal, np.eye(8, dtype=bool))

@@ -164,9 +164,20 @@ def _reduce_precision(reader: Reader, op: hlo.ReducePrecisionOp) -> SSAValue:
 
 def _compare(reader: Reader, op: hlo.CompareOp) -> SSAValue:
     operands = reader.operands(op)
-    if element_of(operands[0]) == i1 and op.direction not in ("eq", "ne"):
+    element = element_of(operands[0])
+    if element == i1 and op.direction not in ("eq", "ne"):
         operands = [reader.builder.cast(operand, i32) for operand in operands]
+    elif is_float(element) and op.is_total:
+        operands = [_place_in_total_order(reader.builder, operand) for operand in operands]
     return reader.builder.compare(op.direction, *cast("tuple[SSAValue, SSAValue]", tuple(operands)))
+
+
+def _place_in_total_order(b: TensorBuilder, x: SSAValue) -> SSAValue:
+    """Returns integers that compare as floats do in their total order: the bits, of which a sign flips the others."""
+    bits = sum(BITS[element_of(x)])
+    word = b.emit(arithmetic.BitcastOp, [x], to=IntegerType(bits + 1))
+    sign_bits = b.emit(arithmetic.ShiftRightOp, [word, b.full_like(word, bits)])
+    return b.binary(arithmetic.XorOp, word, b.binary(arithmetic.AndOp, sign_bits, b.full_like(word, (1 << bits) - 1)))
 
 
 def _select(reader: Reader, op: HloOp) -> SSAValue:

@@ -95,6 +95,7 @@ def _extreme_and_place(reader: Reader, op: hlo.ReduceOp) -> Sequence[SSAValue] |
         or not isinstance(compare, CompareOp)
         or list(compare.operands) != [block.args[0], block.args[2]]
         or compare.direction not in ("gt", "lt")
+        or compare.is_total
         or names[-3:] != ["select", "select", "return"]
         or not set(names[:-3]) <= {"compare", "or", "and"}
     ):

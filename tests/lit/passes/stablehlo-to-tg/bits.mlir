@@ -50,3 +50,22 @@ func.func @scattered(%x: tensor<4xi1>, %i: tensor<2x1xi32>, %u: tensor<2xi1>) ->
   }) : (tensor<4xi1>, tensor<2x1xi32>, tensor<2xi1>) -> tensor<4xi1>
   return %0 : tensor<4xi1>
 }
+
+// -----
+
+// Bits in the total order of floats are integers in theirs, where a sign flips the others.
+// CHECK-LABEL: func.func @ordered
+// CHECK-NEXT: %[[WORD:.*]] = tg.bitcast %x to = i16 : tensor<2xf16>
+// CHECK-NEXT: %[[BITS:.*]] = tg.constant value = dense<15> : tensor<2xi16>
+// CHECK-NEXT: %[[SIGNS:.*]] = tg.shift_right %[[WORD]], %[[BITS]] : tensor<2xi16>, tensor<2xi16>
+// CHECK-NEXT: %[[MASK:.*]] = tg.constant value = dense<32767> : tensor<2xi16>
+// CHECK-NEXT: %[[FLIPPED:.*]] = tg.and %[[SIGNS]], %[[MASK]] : tensor<2xi16>, tensor<2xi16>
+// CHECK-NEXT: %[[X:.*]] = tg.xor %[[WORD]], %[[FLIPPED]] : tensor<2xi16>, tensor<2xi16>
+// CHECK: %[[LESS:.*]] = tg.compare %[[X]], %{{.*}} predicate = "lt" : tensor<2xi16>, tensor<2xi16>
+// CHECK-NEXT: %[[EQUAL:.*]] = tg.compare %x, %y predicate = "eq" : tensor<2xf16>, tensor<2xf16>
+// CHECK-NEXT: func.return %[[LESS]], %[[EQUAL]]
+func.func @ordered(%x: tensor<2xf16>, %y: tensor<2xf16>) -> (tensor<2xi1>, tensor<2xi1>) {
+  %0 = stablehlo.compare LT, %x, %y, TOTALORDER : (tensor<2xf16>, tensor<2xf16>) -> tensor<2xi1>
+  %1 = stablehlo.compare EQ, %x, %y, FLOAT : (tensor<2xf16>, tensor<2xf16>) -> tensor<2xi1>
+  return %0, %1 : tensor<2xi1>, tensor<2xi1>
+}
