@@ -23,6 +23,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+from tensorgrad.dialects.functions import is_private
+
 NAME, ROLE, FORMULA, VALUE, DTYPE = "tg.name", "tg.role", "tg.formula", "tg.value", "tg.dtype"
 
 UNRANKED = (UnrankedMemRefType, UnrankedTensorType)
@@ -166,14 +168,15 @@ def verify_signature(function: FuncOp) -> None:
     Raises:
         VerifyException: A shape is not static, an attribute is not a string, a role is unknown, two arguments or two
             results have one name and role, or an update has no parameter or state of its name and type. Several
-            gradients of a parameter may have its name: each is that of another result.
+            gradients of a parameter may have its name: each is that of another result. A private function may be a
+            part of another one, which has the parameter or state of its update.
     """
     kinds, where = function.function_type, f"@{function.sym_name.data}"
     arguments = _verified(f"{where}: argument", kinds.inputs.data, function.arg_attrs, Slot("arg", Role.INPUT))
     results = _verified(f"{where}: result", kinds.outputs.data, function.res_attrs, Slot("result", Role.OUTPUT))
     for (name, role), kind in (*arguments.items(), *results.items()):
         olds = [arguments.get((name, old)) for old in (Role.PARAMETER, Role.STATE)]
-        if role is Role.UPDATE and kind not in olds:
+        if role is Role.UPDATE and kind not in olds and not is_private(function):
             raise VerifyException(f"{where}: update {name!r} of {kind} needs a parameter or state of its name and type")
 
 

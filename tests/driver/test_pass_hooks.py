@@ -85,6 +85,28 @@ def test_edited_passes_run_where_they_are_put() -> None:
     assert float(training.step(x=X)) == float(compiled().step(x=X))
 
 
+class Counting(tg.nn.Module):
+    """Has a buffer whose next value follows from a branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = tg.nn.param((3,), init=0.5)
+        self.h = tg.nn.buffer((3,), init=0.5)
+
+    def __call__(self, x: tg.Tensor) -> tg.Tensor:
+        h = tg.cond(tg.sum(x) > 0, lambda h: tg.tanh(h), lambda h: h + 1, self.h)
+        self.h.assign(tg.exp(h))
+        return h * self.w - x
+
+
+def test_passes_of_an_update_that_follows_from_a_branch() -> None:
+    """Modules are verified between edited passes, also the function of what comes behind the branch."""
+    options: dict[str, Any] = {"loss": lambda m, x: tg.mean(m(x) ** 2), "inputs": {"x": (3,)}, "device": "cpu"}
+    training = tg.compile(Counting(), optimizer=tg.optim.sgd(0.1), edit_passes=lambda passes: passes, **options)
+    training.step(x=np.ones(3, np.float32))
+    np.testing.assert_allclose(training.buffers()["h"], np.exp(np.tanh(np.full(3, 0.5))), rtol=1e-6)
+
+
 @pytest.mark.parametrize("wrong", [lambda passes: None, lambda passes: ["grad"]])
 def test_edited_passes_must_be_passes(wrong: Any) -> None:
     with pytest.raises(tg.errors.OptionError, match="edit_passes must return a list of xDSL's ModulePass, got"):

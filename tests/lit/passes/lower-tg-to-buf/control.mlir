@@ -82,3 +82,17 @@ func.func @row(%x: tensor<8x4xf32>, %y: tensor<3xf32>) -> tensor<128xf32> {
 // CHECK-NOT:     buf.pack
 // CHECK:         buf.kernel grid = [128]
 // CHECK-LABEL: func.func @row(
+
+// What follows the loop is a private function with the update; the state is an argument of @updated alone.
+// CHECK-LABEL: func.func private @updated.part1(
+// CHECK-SAME: tg.name = "x", tg.role = "update"
+// CHECK-LABEL: func.func @updated(%x: memref<3xf32> {tg.name = "x", tg.role = "state"}
+func.func @updated(%x: tensor<3xf32> {tg.name = "x", tg.role = "state"}) -> (tensor<3xf32> {tg.name = "x", tg.role = "update"}) {
+  %0 = tg.scan () carry (%x) over () length = 3 : (tensor<3xf32>) -> (tensor<3xf32>) {
+  ^bb0(%a: tensor<3xf32>):
+    %b = tg.exp %a : tensor<3xf32>
+    tg.return %b : tensor<3xf32>
+  }
+  %1 = tg.exp %0 : tensor<3xf32>
+  func.return %1 : tensor<3xf32>
+}
