@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     ShapedType,
     StringAttr,
+    TensorType,
     UnrankedMemRefType,
     UnrankedTensorType,
 )
@@ -62,13 +63,21 @@ class Role(StrEnum):
         return repr(self.value)
 
 
+GIVEN = (Role.PARAMETER, Role.STATE, Role.INPUT, Role.SCALAR)
+"""The roles of tensors that are arguments."""
+GIVEN_TO_UPDATES = (*GIVEN, Role.GRADIENT, Role.NORM)
+"""The roles of those of private functions, which may be an optimizer's update."""
+RETURNED = (Role.OUTPUT, Role.GRADIENT, Role.UPDATE)
+"""The roles of results. Buffers for them are arguments, and so are constants then."""
+
+
 @dataclass(frozen=True)
 class Slot:
     """One argument or result of a function.
 
     Attributes:
         name: Unique among the arguments, or among the results, of one role; gradients of several results share one.
-        role: For arguments: parameter, state, input, scalar, norm or constant. For results: output, gradient or update.
+        role: For arguments one of `GIVEN` or, in private functions, `GIVEN_TO_UPDATES`; for results one of `RETURNED`.
         formula: How the host computes a scalar, in terms of `step` and the settings.
         value: A constant's dense attribute.
         dtype: The short name of the element type if the buffer's differs: `u32`, whose buffers are signless, or `i8` if
@@ -166,14 +175,16 @@ def verify_signature(function: FuncOp) -> None:
     """Checks the types, names and roles of a function's arguments and results.
 
     Raises:
-        VerifyException: A shape is not static, an attribute is not a string, a role is unknown, two arguments or two
-            results have one name and role, or an update has no parameter or state of its name and type. Several
-            gradients of a parameter may have its name: each is that of another result. A private function may be a
-            part of another one, which has the parameter or state of its update.
+        VerifyException: A shape is not static, an attribute is not a string, a role is unknown or is none of arguments
+            or of results, two arguments or two results have one name and role, or an update has no parameter or state
+            of its name and type. Several gradients of a parameter may have its name: each is that of another result. A
+            private function may be a part of another one, which has the parameter or state of its update.
     """
     kinds, where = function.function_type, f"@{function.sym_name.data}"
-    arguments = _verified(f"{where}: argument", kinds.inputs.data, function.arg_attrs, Slot("arg", Role.INPUT))
-    results = _verified(f"{where}: result", kinds.outputs.data, function.res_attrs, Slot("result", Role.OUTPUT))
+    given = GIVEN_TO_UPDATES if is_private(function) else GIVEN
+    arguments = _verified(f"{where}: argument", kinds.inputs.data, function.arg_attrs, Slot("arg", Role.INPUT), given)
+    result = Slot("result", Role.OUTPUT)
+    results = _verified(f"{where}: result", kinds.outputs.data, function.res_attrs, result, RETURNED)
     for (name, role), kind in (*arguments.items(), *results.items()):
         olds = [arguments.get((name, old)) for old in (Role.PARAMETER, Role.STATE)]
         if role is Role.UPDATE and kind not in olds and not is_private(function):
@@ -181,7 +192,11 @@ def verify_signature(function: FuncOp) -> None:
 
 
 def _verified(
-    what: str, kinds: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, default: Slot
+    what: str,
+    kinds: Sequence[Attribute],
+    attributes: ArrayAttr[DictionaryAttr] | None,
+    default: Slot,
+    roles: Sequence[Role],
 ) -> dict[tuple[str, Role], Attribute]:
     """Returns the types of arguments, or of results, by name and role."""
     if attributes is not None and len(attributes.data) != len(kinds):
@@ -199,6 +214,8 @@ def _verified(
             slot = read_slot(entry, f"{default.name}{number}", default.role)
         except VerifyException as error:
             raise VerifyException(f"{here}: {error}") from error
+        if isinstance(kind, TensorType) and slot.role not in roles:
+            raise VerifyException(f"{here}: the role must be one of {', '.join(roles)}, got {slot.role!r}")
         if (slot.name, slot.role) in types and slot.role is not Role.GRADIENT:
             raise VerifyException(f"{here}: {slot.role!s} {slot.name!r} is there already")
         types[slot.name, slot.role] = kind

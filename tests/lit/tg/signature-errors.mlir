@@ -8,6 +8,36 @@ func.func @f(%x: tensor<f32> {tg.name = "x", tg.role = "inptu"}) -> tensor<f32> 
 
 // -----
 
+// CHECK: @f: argument 0: the role must be one of parameter, state, input, scalar, got 'output'
+func.func @f(%x: tensor<f32> {tg.name = "x", tg.role = "output"}) -> tensor<f32> {
+  func.return %x : tensor<f32>
+}
+
+// -----
+
+// A constant is an op.
+// CHECK: @f: argument 0: the role must be one of parameter, state, input, scalar, got 'constant'
+func.func @f(%x: tensor<f32> {tg.name = "x", tg.role = "constant"}) -> tensor<f32> {
+  func.return %x : tensor<f32>
+}
+
+// -----
+
+// An optimizer's update, a private function, takes gradients and their norm too.
+// CHECK: @f: argument 0: the role must be one of parameter, state, input, scalar, gradient, norm, got 'update'
+func.func private @f(%x: tensor<f32> {tg.name = "x", tg.role = "update"}) -> tensor<f32> {
+  func.return %x : tensor<f32>
+}
+
+// -----
+
+// CHECK: @f: result 0: the role must be one of output, gradient, update, got 'parameter'
+func.func @f(%x: tensor<f32>) -> (tensor<f32> {tg.name = "y", tg.role = "parameter"}) {
+  func.return %x : tensor<f32>
+}
+
+// -----
+
 // CHECK: @f: result 0: tg.role must be a string, got 3 : i64
 func.func @f(%x: tensor<f32>) -> (tensor<f32> {tg.role = 3 : i64}) {
   func.return %x : tensor<f32>
