@@ -48,7 +48,7 @@ from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.ranges import is_index, range_of_expression, stays_within
 from tensorgrad.dialects.recipe import RecipeAttr
-from tensorgrad.dialects.schedule import ContractionSchedule, RecipeSchedule, ScheduleAttr, loops_of
+from tensorgrad.dialects.schedule import RecipeSchedule, ScheduleAttr, loops_of
 from tensorgrad.dialects.signature import Role
 from tensorgrad.dialects.tg.base import ints, short_ints
 
@@ -281,9 +281,8 @@ class KernelOp(IRDLOperation):
                     f"{schedule}"
                 )
             schedule.check_covers(self.extents)
-            if isinstance(schedule, ContractionSchedule):
-                for stage in filter(is_reduction, self.stages):
-                    schedule.check_reduction(loop_extents(stage)[len(self.extents) :])
+            for stage in filter(is_reduction, self.stages):
+                schedule.check_reduction(loop_extents(stage)[len(self.extents) :])
 
     def _verify_stages(self) -> None:
         rank = len(self.extents)

@@ -36,6 +36,9 @@ class _Dispatched:
 
     groups: Extents
 
+    def check_reduction(self, own: Sequence[int]) -> None:
+        """Checks nothing: what a schedule says of a reduction fits any loops, unless its class says otherwise."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Looped(_Dispatched):

@@ -351,3 +351,13 @@ def test_numbers_of_64_bits_stay_so_beside_such_a_tensor(device: tg.DeviceName) 
     large = tg.tensor([2**40], "i64", device=device) + np.array([2**41])
     assert large.tolist() == [2**40 + 2**41]
     assert (tg.tensor([1.0], device=device) * third).dtype == np.float32
+
+
+@pytest.mark.usefixtures("device")
+def test_a_dtype_inside_of_one_of_several_kernels_of_a_dispatch_is_named() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return x + 1, tg.cast(tg.cast(y, "f64") * 0.1, "f32")
+
+    for x, y in ((3, 1000), (1000, 3)):
+        with pytest.raises(ProgramError, match=r"returns f64, which .* does not have; it was made at .*compute in f32"):
+            tg.jit(function, device="wgpu")(np.ones(x, np.float32), np.ones(y, np.float32))

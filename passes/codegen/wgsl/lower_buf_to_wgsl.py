@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import cast
 
 from xdsl.context import Context
@@ -202,7 +203,7 @@ class _Lowering(FunctionLowering):
                     f"not have; it was made at {line_of(kernel.location)}; "
                     f"cast it to {'u32' if unsigned else stored[element]}"
                 )
-        for op in operations(kernel.body.block):
+        for op in chain.from_iterable(operations(each.body.block) for each in kernels):
             for value in op.results:
                 element = element_of(value) if isinstance(value.type, MemRefType) else value.type
                 if element in lacking:
