@@ -12,9 +12,9 @@ import numpy as np
 
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
-from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
+from tensorgrad.errors import OptionError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import equal, greater_equal, subtract, where
-from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype, promoted
 from tensorgrad.ops.shape import (
     arange,
     expand_dims,
@@ -27,7 +27,7 @@ from tensorgrad.ops.shape import (
     take,
     transpose,
 )
-from tensorgrad.tracing.dtypes import NAMES, as_dtype, promote
+from tensorgrad.tracing.dtypes import NAMES, as_dtype
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import emit
@@ -95,18 +95,10 @@ def permute(x: TensorLike, *axes: Axes) -> Tensor:
 
 def _alike(what: str, tensors: Sequence[Any]) -> list[Tensor]:
     """Returns tensors cast to their common dtype."""
-    if isinstance(tensors, Tensor):
-        tensors = list(tensors)
-    parts = [as_tensor(x) for x in tensors]
+    parts = list(tensors)
     if not parts:
         raise ShapeError(f"{what}: there is nothing to join")
-    dtype = parts[0].dtype
-    try:
-        for part in parts[1:]:
-            dtype = promote(dtype, part.dtype)
-    except DTypeError as error:
-        raise DTypeError(f"{what}: {error}") from None
-    return [cast(part, dtype) for part in parts]
+    return promoted(what, *parts)
 
 
 def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:

@@ -227,15 +227,9 @@ def common_numbers(what: str, *operands: Any) -> list[Tensor]:
     Raises:
         DTypeError: They have no common dtype, or it is bool.
     """
-    tensors = as_tensors(*operands)
-    dtype = tensors[0].dtype
-    try:
-        for tensor in tensors[1:]:
-            dtype = promote(dtype, tensor.dtype)
-    except DTypeError as error:
-        raise DTypeError(f"{what}: {error}") from None
-    check_numbers(what, dtype)
-    return [cast(tensor, dtype) for tensor in tensors]
+    tensors = promoted(what, *operands)
+    check_numbers(what, tensors[0].dtype)
+    return tensors
 
 
 def check_numbers(what: str, dtype: DType) -> None:

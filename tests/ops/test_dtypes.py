@@ -345,6 +345,8 @@ def test_numbers_of_64_bits_stay_so_beside_such_a_tensor(device: tg.DeviceName) 
         (tg.clip(x, 0, third), np.clip(values, 0, third)),
         (tg.maximum(x, values * 2), values * 2),
         (x @ values, values @ values),
+        (tg.concat([x, values]), np.concatenate([values, values])),
+        (tg.stack([values, x]), np.stack([values, values])),
         (tg.jit(lambda x: x * third, device=device)(x), values * third),
     ):
         np.testing.assert_allclose(np.asarray(actual), expected, rtol=1e-15)
