@@ -68,6 +68,11 @@ def stft(
     if not signal.ndim:
         raise ShapeError("stft: takes [..., samples], not one number")
     if center:
+        if pad_mode == "reflect" and signal.shape[-1] <= n_fft // 2:
+            raise ShapeError(
+                f"stft: {signal.shape[-1]} samples can't be reflected around windows of {n_fft}: center=False starts "
+                "windows inside, pad_mode='constant' pads zeros"
+            )
         signal = pad(signal, [*[(0, 0)] * (signal.ndim - 1), (n_fft // 2, n_fft // 2)], pad_mode)
     if signal.shape[-1] < n_fft:
         raise ShapeError(f"stft: windows of {n_fft} samples do not fit into {signal.shape[-1]}")

@@ -113,6 +113,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "lu": "lu_factor has the factors in one matrix, and the permutation",
         "lu_solve": "solve_triangular solves with one of the factors, then with the other, see lu_factor",
         "lstsq": "pinv(a) @ b is the least-squares solution",
+        "matrix_exp": "w, v = tg.linalg.eigh(a) gives that of a symmetric matrix: (v * tg.exp(w)) @ v.T",
         "multi_dot": "a @ b @ c does that",
         "norm": "vector_norm and matrix_norm do that, and tg.norm",
     },

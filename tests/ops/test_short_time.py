@@ -105,6 +105,7 @@ def test_mistakes() -> None:
         "n_fft, hop_length and win_length are positive": lambda: tg.fft.stft(x, 32, 0),
         "stft: n_fft": lambda: untyped.fft.stft(x, 3.5),
         r"the window has 32 factors, not \(20,\); win_length=": lambda: tg.fft.stft(x, 32, window=np.ones(20)),
+        "100 samples can't be reflected around windows of 200: center=False": lambda: tg.fft.stft(x, 200),
         "windows of 200 samples do not fit into 100": lambda: tg.fft.stft(x, 200, center=False),
         r"istft: takes \[..., 33 frequencies, frames\], not \(17, 13\)": lambda: tg.fft.istft(spectra, 64),
         "weights add up to 0": lambda: tg.fft.istft(spectra, 32, window=HANN, center=False),
