@@ -240,7 +240,7 @@ def test_bf16_stays() -> None:
 
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("element", ["bf16", "f16", "f32", "f64"])
-def test_the_total_order_of_floats(element: str, device: str) -> None:
+def test_the_total_order_of_floats(element: str, device: tg.DeviceName) -> None:
     """It tells zeros by their signs, and places NaN beyond the infinities of its sign."""
     function = tg.from_stablehlo(f"""
     func.func public @main(%x: tensor<8x1x{element}>, %y: tensor<1x8x{element}>) -> (tensor<8x8xi1>, tensor<8x8xi1>) {{

@@ -50,7 +50,7 @@ def test_selected_as_sorted(device: tg.DeviceName, dtype: str) -> None:
 
 def test_gradients_go_to_what_is_selected() -> None:
     x = np.array([[3.0, 1.0, 3.0, 2.0]], np.float32)
-    gradient = tg.grad(lambda x: tg.sum(tg.top_k(x, 3)[0] * np.float32([1, 10, 100])))(x)
+    gradient = tg.grad(lambda x: tg.sum(tg.top_k(x, 3)[0] * np.array([1, 10, 100], np.float32)))(x)
     assert np.asarray(gradient).tolist() == [[1, 0, 10, 100]]
 
 
