@@ -85,7 +85,7 @@ def added(q: Any, k: Any, v: Any, bias: Any) -> Any:
 def added_twice(q: Any, k: Any, v: Any) -> Any:
     """Two additive masks, whose positions count rows of different numbers of queries."""
     groups, rows, keys = q.shape[0], q.shape[1], k.shape[1]
-    masks = [np.where(triangle(count, keys), 0.0, NONE).astype(np.float32) for count in (rows, rows // 2)]
+    masks = [np.where(np.tri(count, keys) > 0, 0.0, NONE).astype(np.float32) for count in (rows, rows // 2)]
     scores = tg.reshape(q @ tg.swapaxes(k, -1, -2) + masks[0], (groups, 2, rows // 2, keys)) + masks[1]
     return tg.reshape(tg.softmax(scores, -1), (groups, rows, keys)) @ v
 
