@@ -467,12 +467,12 @@ def _conjuncts(mask: SSAValue) -> list[_Mask]:
     return [_Mask(mask)]
 
 
-def _with_causal(scores: _Scores, causal: int | None, shape: Sequence[int]) -> _Scores | None:
-    """Returns the scores below a causal mask of a shape too; `None` without one, or if its positions differ."""
-    if causal is None or (scores.causal is not None and scores.period != shape[-2]):
+def _with_causal(scores: _Scores, causal: int | None, extents: Sequence[int]) -> _Scores | None:
+    """Returns the scores below a causal mask with these extents too; `None` without one, or if its positions differ."""
+    if causal is None or (scores.causal is not None and scores.period != extents[-2]):
         return None
     least = causal if scores.causal is None else min(causal, scores.causal)
-    return replace(scores, causal=least, period=shape[-2])
+    return replace(scores, causal=least, period=extents[-2])
 
 
 # Causality

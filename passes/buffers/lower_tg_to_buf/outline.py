@@ -380,8 +380,7 @@ def _with_rows_copied(block: Block) -> None:
             assert op.parent is not None
             copy = concatenated(TensorBuilder(op.parent, op, op.location), op, op.parts)
             op.result.replace_all_uses_with(copy)
-            op.detach()
-            op.erase()
+            Rewriter.erase_op(op)
 
 
 def _with_views_where_they_are_read(block: Block) -> None:
