@@ -1,4 +1,4 @@
-"""Times single kernels: matrix products, convolutions, row reductions, streams and an embedding, with their throughput.
+"""Times single kernels: products, convolutions, row reductions, streams, scatters and sorts, with their throughput.
 
 All operands except integers stay on the device. Each run reads one element of the result, to wait for its completion.
 """
@@ -179,6 +179,30 @@ def _spectrum(n: int) -> Kernel:
     return Kernel(lambda: _normal(x=(rows, n)), lambda x: power(tg.fft.rfft(x)), torch, None, flops, 6 * size)
 
 
+def _sort(*shape: int) -> Kernel:
+    def torch(x: Any) -> Any:
+        return x.argsort(stable=True)
+
+    return Kernel(lambda: _normal(x=shape), tg.argsort, torch, None, 0, 8 * math.prod(shape))
+
+
+def _segment_sum(rows: int, width: int, segments: int) -> Kernel:
+    """The sums of rows with equal numbers, as of the messages along the edges of a graph."""
+
+    def arrays() -> Arrays:
+        numbers = np.random.default_rng(1).integers(0, segments, rows).astype(np.int32)
+        return {**_normal(x=(rows, width)), "numbers": numbers}
+
+    def ours(x: Any, numbers: Any) -> Any:
+        return tg.segment_sum(x, numbers, segments)
+
+    def torch(x: Any, numbers: Any) -> Any:
+        return x.new_zeros(segments, width).index_add_(0, numbers.long(), x)
+
+    size = 4 * (rows * (width + 1) + segments * width)
+    return Kernel(arrays, ours, torch, None, rows * width, size)
+
+
 ROW_BYTES = 4 * ROWS * COLUMNS
 KERNELS: dict[str, Kernel] = {
     "matmul 64": product(64, 64, 64),
@@ -254,6 +278,10 @@ KERNELS: dict[str, Kernel] = {
         TOKENS * WIDTH,
         4 * (TABLE * WIDTH + 2 * TOKENS * WIDTH),
     ),
+    "segment sum, 1e5 rows of 64 in 1e4 segments": _segment_sum(100_000, 64, 10_000),
+    "segment sum, 1e6 numbers in 1e3 segments": _segment_sum(1_000_000, 1, 1_000),
+    "argsort 1e6": _sort(1_000_000),
+    "argsort 1e3 rows of 1e3": _sort(1_000, 1_000),
 }
 """The kernels by name."""
 

@@ -46,6 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
+from tensorgrad.dialects.counting_sort import CountingSortOp
 from tensorgrad.dialects.ranges import is_index, range_of_expression, stays_within
 from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.dialects.schedule import RecipeSchedule, ScheduleAttr, loops_of
@@ -56,6 +57,9 @@ ROW = "buf.row"
 """Marks a view that aliases the views in its range, and the zeros between them."""
 
 Buffer: TypeAlias = MemRefType[Attribute]
+
+SingleOp: TypeAlias = AttentionOp | CollectiveOp | CountingSortOp
+"""An op that is all that a kernel consists of: it takes the place of stages."""
 
 ROLES = tuple(role for role in Role if role not in (Role.GRADIENT, Role.UPDATE, Role.NORM))
 """The roles of buffers. Gradients lie in those of outputs, and updates in those of the old values."""
@@ -140,13 +144,13 @@ class KernelOp(IRDLOperation):
     """Stages that run in order at every point of a grid. A kernel becomes one dispatch, or part of a shared one.
 
     The body holds `linalg.generic` stages over the block arguments (one per operand) and over locals (`memref.alloca`),
-    or else one `buf.attention` or `buf.collective`. The first loops of every stage are the grid's, all parallel;
-    further loops are the stage's own and run inside each point. A local has the shape of the grid, one value per point,
-    and lives in a register. A stage may read the results of earlier stages only at its own point. Every output and
-    every local has one writer. `schedule`, set by a later pass, maps points to threads and never changes what is
-    computed. A `recipe` says the same as a list of transformations; the pass `tile` applies it, and makes one of the
-    schedule if there is none. `schedule` keeps a recipe, of which native code is made. Adjacent kernels with the same
-    number `dispatch` are independent and are co-scheduled in one dispatch.
+    or else one `buf.attention`, `buf.collective` or `buf.counting_sort`. The first loops of every stage are the grid's,
+    all parallel; further loops are the stage's own and run inside each point. A local has the shape of the grid, one
+    value per point, and lives in a register. A stage may read the results of earlier stages only at its own point.
+    Every output and every local has one writer. `schedule`, set by a later pass, maps points to threads and never
+    changes what is computed. A `recipe` says the same as a list of transformations; the pass `tile` applies it, and
+    makes one of the schedule if there is none. `schedule` keeps a recipe, of which native code is made. Adjacent
+    kernels with the same number `dispatch` are independent and are co-scheduled in one dispatch.
 
     Example:
         buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
@@ -211,10 +215,10 @@ class KernelOp(IRDLOperation):
         return tuple(op for op in self.body.block.ops if isinstance(op, GenericOp))
 
     @property
-    def single(self) -> AttentionOp | CollectiveOp | None:
-        """The attention or collective that the kernel consists of, if it has no stages."""
+    def single(self) -> SingleOp | None:
+        """The op that the kernel consists of, if it has no stages."""
         first = self.body.block.first_op
-        return first if isinstance(first, AttentionOp | CollectiveOp) else None
+        return first if isinstance(first, SingleOp) else None
 
     @property
     def attention(self) -> AttentionOp | None:
@@ -225,6 +229,11 @@ class KernelOp(IRDLOperation):
     def collective(self) -> CollectiveOp | None:
         """The collective that the kernel consists of, if any. The runtime executes it; it has no schedule."""
         return self.single if isinstance(self.single, CollectiveOp) else None
+
+    @property
+    def counting_sort(self) -> CountingSortOp | None:
+        """The counting sort that the kernel consists of, if any."""
+        return self.single if isinstance(self.single, CountingSortOp) else None
 
     @property
     def locals(self) -> tuple[memref.AllocaOp, ...]:
@@ -264,10 +273,10 @@ class KernelOp(IRDLOperation):
             schedule = self.schedule.data
             if self.collective is not None:
                 raise VerifyException("a buf.collective must not have a schedule: no kernel computes it")
-            if schedule.attends != (self.attention is not None):
+            if schedule.single != (None if single is None else single.name):
                 raise VerifyException(
-                    "a schedule of attention is for a buf.attention, and a buf.attention takes no other, got "
-                    f"{schedule}"
+                    f"a schedule of the archetype {schedule.archetype} is for {schedule.single or 'stages'}, not for "
+                    f"{'stages' if single is None else single.name}"
                 )
             if isinstance(schedule, RecipeSchedule) != (self.recipe is not None):
                 raise VerifyException(

@@ -55,6 +55,7 @@ from tensorgrad.dialects.buf import (
 )
 from tensorgrad.dialects.buf_tiles import ForallOp, ProcessorAttr, SpaceAttr, TiledOp
 from tensorgrad.dialects.collective import CollectiveOp
+from tensorgrad.dialects.counting_sort import CountingSortOp
 from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.dialects.schedule import ScheduleAttr
 
@@ -374,6 +375,7 @@ Buf = Dialect(
         KernelOp,
         AttentionOp,
         CollectiveOp,
+        CountingSortOp,
         ArenaOp,
         ViewOp,
         PackOp,

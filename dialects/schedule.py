@@ -31,8 +31,8 @@ class _Dispatched:
     """
 
     archetype: ClassVar[str]
-    attends: ClassVar[bool] = False
-    """Whether the schedule is for `buf.attention` only."""
+    single: ClassVar[str | None] = None
+    """The op that the schedule is for; `None` if it is for stages."""
 
     groups: Extents
 
@@ -210,7 +210,7 @@ class AttentionSchedule(_Blocked, _Dispatched):
     """One block of rows per workgroup, which iterates over tiles of the rows that they attend to."""
 
     archetype = "attention"
-    attends = True
+    single = "buf.attention"
 
     def check_covers(self, grid: Sequence[int]) -> None:
         """Checks that every block of rows of every group has its workgroup, given the grid of groups and rows.
@@ -229,7 +229,7 @@ class AttentionSchedule(_Blocked, _Dispatched):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Native(_Dispatched):
+class NativeSchedule(_Dispatched):
     """A schedule of native code. The first extent of `groups` is the number of tasks; each runs on one thread."""
 
     @property
@@ -248,7 +248,7 @@ class _Native(_Dispatched):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoopsSchedule(_Native):
+class LoopsSchedule(NativeSchedule):
     """Native loops over the grid: blocks of points run through the stages together.
 
     A task runs whole blocks, and any thread may run any task.
@@ -298,7 +298,7 @@ class LoopsSchedule(_Native):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackedSchedule(_Native):
+class PackedSchedule(NativeSchedule):
     """A matrix product in register blocks: one tile of results per task.
 
     Grid loops that index only one operand are collapsed into one axis, as in `Tile`. For one range of the reduction at
@@ -385,7 +385,7 @@ class PackedSchedule(_Native):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NativeAttentionSchedule(_Native):
+class NativeAttentionSchedule(NativeSchedule):
     """An attention, or part of its derivative, in blocks of rows that iterate over tiles of columns.
 
     Rows are queries and columns are keys; for the cotangents of keys and values it is the reverse. A block's rows are
@@ -403,7 +403,7 @@ class NativeAttentionSchedule(_Native):
     """
 
     archetype = "native_attention"
-    attends = True
+    single = "buf.attention"
 
     head: int
     rows: int
@@ -431,7 +431,34 @@ class NativeAttentionSchedule(_Native):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecipeSchedule(_Native):
+class CountingSortSchedule(NativeSchedule):
+    """Counting sorts, one row after another.
+
+    Attributes:
+        rows: The number of rows per task.
+    """
+
+    archetype = "counting_sort"
+    single = "buf.counting_sort"
+
+    rows: int = 1
+
+    @staticmethod
+    def of(grid: Sequence[int], rows: int) -> CountingSortSchedule:
+        """Returns the schedule with this many rows per task."""
+        return CountingSortSchedule(groups=(-(-grid[0] // rows), 1, 1), rows=rows)
+
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks that every row is sorted.
+
+        Raises:
+            VerifyException: There is another number of tasks; says how many it takes.
+        """
+        self.check_tasks(grid, -(-grid[0] // self.rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeSchedule(NativeSchedule):
     """What the kernel's `recipe` says: its loops over tasks are the dispatch's tasks."""
 
     archetype = "recipe"
@@ -448,6 +475,7 @@ Schedule: TypeAlias = (
     | LoopsSchedule
     | PackedSchedule
     | NativeAttentionSchedule
+    | CountingSortSchedule
     | RecipeSchedule
 )
 

@@ -11,6 +11,7 @@ from tensorgrad.dialects import buf
 from tensorgrad.interpreters.attention import run_attention
 from tensorgrad.interpreters.collectives import run_collective
 from tensorgrad.interpreters.control import Storage
+from tensorgrad.interpreters.counting_sort import run_counting_sort
 from tensorgrad.interpreters.scalars import Array
 from tensorgrad.interpreters.stages import Perturb, PreparedStage
 
@@ -46,6 +47,7 @@ class PreparedKernel:
         self._locals = [local.memref for local in op.locals if not buf.is_shape_only(local.memref)]
         self._attention = op.attention
         self._collective = op.collective
+        self._counting_sort = op.counting_sort
 
     def run(self, operands: Sequence[Array], perturb: Perturb | None = None) -> None:
         """Runs the kernel.
@@ -66,3 +68,5 @@ class PreparedKernel:
                 run_attention(self._attention, arrays)
             if self._collective is not None:
                 run_collective(self._collective, arrays)
+            if self._counting_sort is not None:
+                run_counting_sort(self._counting_sort, arrays)

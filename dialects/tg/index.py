@@ -98,7 +98,8 @@ class ScatterAddOp(TensorOp):
     Updates of equal indices are added in increasing order of their position, so the result is the same on every run.
     Updates of an index outside `[0, extent)` are dropped. On buffers, the n indices are sorted, and each element of the
     result adds its own updates: ceil(log2 n) + 2 kernels, of which one reads the updates and writes the result, once
-    each. If n * extent is small, a single kernel compares every position with every index.
+    each; in native code 2 kernels, as one counts the indices. If n * extent is small, a single kernel compares every
+    position with every index.
 
     Example:
         %2 = tg.scatter_add %0, %1 axis = 0 extent = 65 : tensor<16x64x128xf32>, tensor<16x64xi32>

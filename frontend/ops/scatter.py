@@ -77,7 +77,7 @@ def scatter(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) 
 
     `scatter(x, 1, i, u)` writes `u[a, b]` to `x[a, i[a, b]]`. Of equal indices the last along the axis wins; one out of
     range is dropped. The cotangent of each position flows to the update that was written there, or to `x` if there is
-    none. The indices are sorted: ceil(log2 n) kernels, and a few more.
+    none. The indices are sorted, as by `argsort`.
 
     Args:
         x: Any tensor.

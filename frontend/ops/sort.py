@@ -34,8 +34,9 @@ def _rows(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
 def argsort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> Tensor:
     """Returns the positions that sort `x` along `axis` (flattened if `None`), as i32.
 
-    Stable in both directions; NaN counts as larger than every number. Any length: ceil(log2 n) kernels that merge
-    sorted runs, with at most log2 n comparisons per element and kernel.
+    Stable in both directions; NaN counts as larger than every number. Any length: on a GPU ceil(log2 n) kernels that
+    merge sorted runs, with at most log2 n comparisons per element and kernel; on a CPU by digits, in time proportional
+    to the length.
 
     Raises:
         ShapeError: The axis is out of range.

@@ -9,8 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.attention import AttentionOp
-from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of, row_of
+from tensorgrad.dialects.buf import KernelOp, PackOp, SingleOp, parts_of, row_of
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.signature import Role, arguments_of
@@ -31,7 +30,7 @@ class KernelNode(Protocol):
         ...
 
     @property
-    def single(self) -> AttentionOp | CollectiveOp | None:
+    def single(self) -> SingleOp | None:
         """The op that it consists of, if it has no stages."""
         ...
 

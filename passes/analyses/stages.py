@@ -19,9 +19,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
-from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import (
     KernelOp,
+    SingleOp,
     element_of,
     is_shape_only,
     iterators_of,
@@ -157,7 +157,7 @@ class Parts:
         outputs: list[SSAValue],
         local: list[SSAValue],
         location: LocationAttr | None = None,
-        single: AttentionOp | CollectiveOp | None = None,
+        single: SingleOp | None = None,
     ):
         self.grid = grid
         self.stages = stages

@@ -18,6 +18,7 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
+from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.walking import operations
 
@@ -40,6 +41,9 @@ def bytes_moved(kernel: KernelOp) -> int:
     if kernel.attention is not None:
         for operand, m, count in _of_attention(kernel.attention):
             touched.setdefault(operand, {})[m] = count
+    if (sort := kernel.counting_sort) is not None:
+        touched[sort.numbers] = {sort.map.data: math.prod(sort.extents[loop] for loop in used_dims(sort.map.data))}
+        touched.update({output: {affine.identity(2): math.prod(shape_of(output))} for output in sort.outputs})
     for stage in kernel.stages:
         extents = loop_extents(stage)
         for operand, m in zip(stage.operands, maps_of(stage), strict=True):

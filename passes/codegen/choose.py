@@ -16,6 +16,7 @@ from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.passes.analyses.machine import CpuModel, machine_of
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.llvm.attention_schedule import NativeAttentionArchetype
+from tensorgrad.passes.codegen.llvm.counting_sort_schedule import CountingSortArchetype
 from tensorgrad.passes.codegen.llvm.loops_schedule import LoopsArchetype
 from tensorgrad.passes.codegen.llvm.packed_schedule import PackedArchetype, packed_cost
 from tensorgrad.passes.codegen.llvm.recipe_schedule import RecipeArchetype
@@ -34,6 +35,7 @@ ARCHETYPES: tuple[Archetype[Any], ...] = (RecipeArchetype(), AttentionArchetype(
 NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (
     RecipeArchetype(),
     NativeAttentionArchetype(),
+    CountingSortArchetype(),
     PackedArchetype(),
     LoopsArchetype(),
 )

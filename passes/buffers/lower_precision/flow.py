@@ -15,6 +15,7 @@ from tensorgrad.dialects.attention import FORWARD, AttentionOp
 from tensorgrad.dialects.buf import KernelOp, PackOp, is_shape_only, iterators_of, maps_of
 from tensorgrad.dialects.buf_control import GROUPS, ChooseOp, RunOp
 from tensorgrad.dialects.collective import CollectiveOp
+from tensorgrad.dialects.counting_sort import CountingSortOp
 from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.passes.analyses.affine import used_dims
 
@@ -159,6 +160,9 @@ class Flow:
             for inner in op.body.block.ops:
                 if isinstance(inner, GenericOp | AttentionOp):
                     self._note_stage(inner)
+                elif isinstance(inner, CountingSortOp):
+                    for result in inner.outputs:
+                        self.value_of(result).made_from[self.value_of(inner.numbers)] = None
                 elif isinstance(inner, CollectiveOp):
                     for source, result in zip(inner.sources, inner.outputs, strict=True):
                         self.value_of(result).made_from[self.value_of(source)] = None

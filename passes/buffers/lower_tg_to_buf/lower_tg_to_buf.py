@@ -197,7 +197,7 @@ class _Lowering:
             operands[position] = self._in_memory(op.operands[position], operands[position], op)
         if isinstance(op, CollectiveOp):
             operand = self._in_memory(op.operand, operands[0], op)
-            return lower_collective(op, operand, self._emitting(op), self._add)
+            return lower_collective(op, operand, self._emitting(op))
         several = SEQUENCES.get(type(op))
         if several is not None:
             return several(op, operands, self._emitting(op))
@@ -246,6 +246,7 @@ class _Lowering:
         bindings = self.target.max_storage_buffers_per_shader_stage - loops_of(self.function)
         return Emit(
             lambda spec: self._emit(spec, op),
+            self._add,
             lambda array: self._constant_buffer(dense(array), op.location),
             self.target,
             bindings,

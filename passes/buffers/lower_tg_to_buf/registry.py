@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, cast
 
+from xdsl.ir import Operation
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
@@ -26,12 +27,14 @@ class Emit:
 
     Attributes:
         append: Appends a kernel; returns a view of its result.
+        add: Appends an allocation, or a kernel of another kind.
         constant: Returns a view of a buffer that holds an array, the same one for equal arrays.
         target: The target.
         bindings: The most bindings of a kernel: the target's limit, less one for each loop around the kernel.
     """
 
     append: Callable[[KernelSpec], View]
+    add: Callable[[Operation], None]
     constant: Callable[[NumpyArray], View]
     target: Target
     bindings: int

@@ -30,8 +30,6 @@ def split_of(kernel: KernelOp, target: Target) -> tuple[int, int] | None:
     """
     schedule = choose(kernel, target)
     machine = machine_of(target)
-    if schedule.attends:
-        return None
     if isinstance(machine, CpuModel):
         return _on_cpu(kernel, schedule, machine, target)
     return _on_gpu(kernel, schedule, machine)

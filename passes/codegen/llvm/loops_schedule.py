@@ -35,7 +35,7 @@ from tensorgrad.runtime.target import Target
 
 LEAST_BLOCK, MOST_BLOCK = 4, 1 << 14
 COUNTED_OPS = 64
-"""The ops that count as one iteration in the work of a task; a bisection of sorted indices has some hundred ops."""
+"""The ops that count as one iteration in the work of a task."""
 
 LINE_BYTES = 64
 """The bytes of a line of the caches."""
@@ -45,12 +45,12 @@ LEAST_ROW = 8
 
 
 class LoopsArchetype(Archetype[LoopsSchedule]):
-    """Runs blocks of adjacent points, or one point after another; supports every kernel except attention."""
+    """Runs blocks of adjacent points, or one point after another; supports every kernel of stages."""
 
     schedule = LoopsSchedule
 
     def default(self, kernel: KernelOp, target: Target) -> LoopsSchedule | None:
-        if kernel.attention is not None or not target.native:
+        if kernel.single is not None or not target.native:
             return None
         if _is_along_rows(kernel):
             return _of_work(kernel, 1)

@@ -13,7 +13,14 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.schedule import Extents, LoopsSchedule, NativeAttentionSchedule, PackedSchedule, RecipeSchedule
+from tensorgrad.dialects.schedule import (
+    CountingSortSchedule,
+    Extents,
+    LoopsSchedule,
+    NativeAttentionSchedule,
+    PackedSchedule,
+    RecipeSchedule,
+)
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_TERMS_IN_LANES, block_sums
 from tensorgrad.passes.codegen.common.control import Moves
 from tensorgrad.passes.codegen.common.frame import Frame
@@ -21,6 +28,7 @@ from tensorgrad.passes.codegen.common.hoisting import hoist_invariants
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenOnce, flat
 from tensorgrad.passes.codegen.llvm.attention import write_attention
+from tensorgrad.passes.codegen.llvm.counting_sort import write_counting_sort
 from tensorgrad.passes.codegen.llvm.interchange_folds import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed import write_packed
@@ -87,6 +95,8 @@ class _Lowering(FunctionLowering):
                 write_packed(team.kernel, team.schedule, code, first, last)
             case NativeAttentionSchedule():
                 write_attention(team.kernel, team.schedule, code, first, last)
+            case CountingSortSchedule():
+                write_counting_sort(team.kernel, team.schedule, code, first, last)
             case RecipeSchedule():
                 write_recipe(team.kernel, team.schedule, code, first, last, self.target.vector_bytes)
             case schedule:

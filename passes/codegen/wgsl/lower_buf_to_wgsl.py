@@ -38,10 +38,7 @@ from tensorgrad.dialects.schedule import (
     ContractionSchedule,
     Extents,
     GroupSchedule,
-    LoopsSchedule,
-    NativeAttentionSchedule,
-    PackedSchedule,
-    RecipeSchedule,
+    NativeSchedule,
     Schedule,
     ScheduleAttr,
     ThreadSchedule,
@@ -265,7 +262,7 @@ def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> 
             return vector_arguments(kernel, Unrolling.of(schedule), starts)
         case ContractionSchedule():
             return vector_operands(kernel, schedule, starts)
-        case AttentionSchedule() | LoopsSchedule() | PackedSchedule() | NativeAttentionSchedule() | RecipeSchedule():
+        case AttentionSchedule() | NativeSchedule():
             return set()
 
 
@@ -284,7 +281,7 @@ def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
             write_contraction(kernel, schedule, code)
         case AttentionSchedule():
             write_attention(kernel, schedule, code)
-        case LoopsSchedule() | PackedSchedule() | NativeAttentionSchedule() | RecipeSchedule():
+        case NativeSchedule():
             raise DiagnosticException(
                 f"the kernel made at {line_of(kernel.location)} is scheduled for native code ({schedule.archetype}): "
                 "lower-buf-to-cpu writes it"

@@ -27,7 +27,7 @@ def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedul
         schedules: The schedules of kernels that would share a dispatch.
         points: The number of grid points of each kernel.
     """
-    if any(schedule.attends for schedule in schedules):
+    if any(schedule.single for schedule in schedules):
         return None
     fixed = {schedule.workgroup for schedule in schedules if isinstance(schedule, ContractionSchedule)}
     rows = [schedule.workgroup for schedule in schedules if isinstance(schedule, GroupSchedule)]

@@ -33,7 +33,7 @@ class ThreadArchetype(Archetype[ThreadSchedule]):
     schedule = ThreadSchedule
 
     def default(self, kernel: KernelOp, target: Target) -> ThreadSchedule | None:
-        if kernel.attention is not None:
+        if kernel.single is not None:
             return None
         machine, points = machine_of(target), math.prod(kernel.extents)
         if not isinstance(machine, CpuModel):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects import collective as buffers
@@ -28,14 +28,13 @@ KINDS: dict[type[collective.CollectiveOp], str] = {
 """The kind of `buf.collective` of each op."""
 
 
-def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add: Callable[[Operation], None]) -> View:
+def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit) -> View:
     """Emits a collective, and returns the view of its result.
 
     Args:
         op: The collective, whose result has at least one element.
         operand: The view of its operand.
-        emit: Emits a kernel.
-        add: Appends an op.
+        emit: Emits kernels.
     """
     axis = int_value(op.properties, "axis") if "axis" in op.properties else 0
     there, back = _axis_first(len(op.shape), axis)
@@ -47,7 +46,7 @@ def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add
         source = emit(copy)
     result = alloc(result_shape, storage(element_of(op.result)), op.location)
     result.memref.name_hint = op.result.name_hint
-    add(result)
+    emit.add(result)
     block = Block(arg_types=[buffer_type(operand_shape, storage(element_of(op.operand))), result.memref.type])
     block.add_op(
         buffers.CollectiveOp.of(
@@ -61,7 +60,7 @@ def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add
     )
     kernel = KernelOp.build_kernel((), [source.buffer], [result.memref], block)
     set_location(kernel, op.location)
-    add(kernel)
+    emit.add(kernel)
     return View(result.memref, affine.identity(len(result_shape))).through(_map(there), op.shape)
 
 

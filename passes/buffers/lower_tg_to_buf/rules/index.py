@@ -1,8 +1,8 @@
 """Gathers and scatters.
 
 A scatter compares every index with every position of the result if these are few. Otherwise it sorts the indices
-stably, and sums segments; constant indices are sorted while lowering. Each element has one writer: there are no
-atomics, and every run gives the same bits.
+stably (in native code, by counting them), and sums segments; constant indices are sorted while lowering. Each element
+has one writer: there are no atomics, and every run gives the same bits.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody, rounded
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, rule, sequence
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules.counting_sort import sorted_by_counting
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.segments import (
     Segments,
     segment_length,
@@ -41,16 +42,11 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.searching import bisected, counte
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, through
 from tensorgrad.passes.scalars import Value
 
-SEARCHED = 1 << 14
-"""The most comparisons of indices with positions for which a scatter does not sort."""
+SEARCHED = {"wgsl": 1 << 14, "llvm": 1 << 9}
+"""By language: the most comparisons of indices with positions for which a scatter does not sort."""
 
-
-SEARCHED_IN_A_ROW = 64
-"""The most indices of a row that each of its positions is compared with, however many these are.
-
-On a CPU sums of sorted updates take as long from some 250 on: their loops are too short to be vectors. Where rows are
-not sorted by themselves, as for an embedding, the ends of a loop are the same along a row, and only one index isn't.
-"""
+SEARCHED_IN_A_ROW = {"wgsl": 64, "llvm": 4}
+"""By language: the most indices of a row that each of its positions is compared with, however many these are."""
 
 
 def _gather(
@@ -337,7 +333,9 @@ def _summed(
         )
     whole = whole_rows(keys, shape, element, emit, op)
     if whole is not None:
-        if known is None:
+        if known is None and emit.target.native:
+            order, starts = sorted_by_counting(whole, shape, extent, emit, op)
+        elif known is None:
             order = sorted_positions(whole, shape, element, False, emit, op)
             starts = emit(_starts(whole, order, shape, extent, element, op))
         else:
@@ -355,7 +353,7 @@ def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: E
     """Lowers a scatter to a search of all indices if they are few, else to a stable sort and a sum over segments."""
     axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
     count = math.prod(shape_of(indices))
-    if count <= 1 or count * extent <= SEARCHED:
+    if count <= 1 or count * extent <= SEARCHED[emit.target.language]:
         return emit(_searched_scatter(op, operands))
     updates, keys, known = cast(View, operands[0]), cast(View, operands[1]), constant_value(indices)
     keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
@@ -370,7 +368,8 @@ def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequen
     """Lowers a scatter as `_scatter_add` does, with an order for each row."""
     axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
     extent, count = op.shape[axis], shape[axis]
-    if count <= SEARCHED_IN_A_ROW or count * extent <= SEARCHED:
+    language = emit.target.language
+    if count <= SEARCHED_IN_A_ROW[language] or count * extent <= SEARCHED[language]:
         return emit(_searched_scatter_along_axis(op, operands))
     rows = [loop for loop in range(len(shape)) if loop != axis]
     moved = [*(shape[loop] for loop in rows), count]

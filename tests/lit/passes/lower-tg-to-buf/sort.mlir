@@ -119,3 +119,42 @@ func.func @short_rows(%x: tensor<4096x64xf32>) -> tensor<4096x64xi32> {
 // NATIVE-COUNT-2: buf.kernel grid = [4096, 64]
 // NATIVE-NOT:     buf.kernel
 // NATIVE:         func.return
+
+// Longer rows are sorted there by the digits of their bits: four of 8 bits in rows of fewer than 2048, else three of 11.
+func.func @digits(%x: tensor<2x100xf32>) -> tensor<2x100xi32> {
+  %0 = tg.argsort %x descending = 0 : tensor<2x100xf32>
+  func.return %0 : tensor<2x100xi32>
+}
+// The bits are inverted where the sign is set, else only the sign is; zeros are equal, and NaN comes last.
+// NATIVE-LABEL: func.func @digits(
+// NATIVE:         arith.addf
+// NATIVE:         arith.bitcast %{{.*}} : f32 to i32
+// NATIVE:         arith.shrsi
+// NATIVE:         arith.xori
+// NATIVE:         arith.cmpf une
+// NATIVE:         arith.select
+// NATIVE-COUNT-4: buf.counting_sort ins(%{{.*}} : memref<2x100xi32>) outs(%{{.*}}, %{{.*}} : memref<2x100xi32>, memref<2x258xi32>)
+// NATIVE-NOT:     buf.counting_sort
+// NATIVE:         func.return
+
+func.func @longer_digits(%x: tensor<2048xi32>) -> tensor<2048xi32> {
+  %0 = tg.argsort %x descending = 1 : tensor<2048xi32>
+  func.return %0 : tensor<2048xi32>
+}
+// NATIVE-LABEL: func.func @longer_digits(
+// NATIVE-COUNT-3: buf.counting_sort ins(%{{.*}} : memref<2048xi32>) outs(%{{.*}}, %{{.*}} : memref<1x2048xi32>, memref<1x2050xi32>)
+// NATIVE-NOT:     buf.counting_sort
+// NATIVE:         func.return
+
+// Indices are counted there: the order and the starts of each index's updates are those of one sort.
+func.func @counted(%u: tensor<300x4xf32>, %i: tensor<300xi32>) -> tensor<90x4xf32> {
+  %0 = tg.scatter_add %u, %i axis = 0 extent = 90 : tensor<300x4xf32>, tensor<300xi32>
+  func.return %0 : tensor<90x4xf32>
+}
+// NATIVE-LABEL: func.func @counted(
+// NATIVE:         buf.kernel grid = [1] ins(%i : memref<300xi32>)
+// NATIVE:           buf.counting_sort ins(%{{.*}} : memref<300xi32>) outs(%{{.*}}, %{{.*}} : memref<1x300xi32>, memref<1x92xi32>)
+// NATIVE:         buf.kernel grid = [90, 4]
+// NATIVE:           scf.for
+// NATIVE-NOT:     buf.kernel
+// NATIVE:         func.return
