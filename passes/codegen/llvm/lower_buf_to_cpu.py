@@ -33,6 +33,7 @@ from tensorgrad.passes.codegen.llvm.interchange_folds import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed import write_packed
 from tensorgrad.passes.codegen.llvm.recipe import write_recipe
+from tensorgrad.passes.codegen.llvm.split_loops import split_loops
 from tensorgrad.passes.codegen.llvm.unswitch import unswitch_loops
 from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.passes.tensors.simplify import simplify_block
@@ -108,6 +109,8 @@ class _Lowering(FunctionLowering):
         unwritten = {buffer for buffer, kind in buffers if kind == "read"}
         hoist_invariants(block, unwritten)
         unswitch_loops(block, unwritten)
+        if split_loops(block):
+            hoist_invariants(block, unwritten)
         if not isinstance(team.schedule, RecipeSchedule):  # a recipe says the order of loops, and of sums
             interchange_folds(block)
             block_sums(block, MOST_TERMS_IN_LANES)

@@ -66,7 +66,7 @@ def _choice(loop: scf.ForOp) -> scf.IfOp | None:
 def _unswitched(loop: scf.ForOp, choice: scf.IfOp) -> scf.IfOp:
     """Returns the choice between two copies of a loop, in each of which it has been made."""
     if_true, if_false = (
-        Region(Block([_copy(loop, choice, branch), yield_op(())]))
+        Region(Block([with_branch(loop, choice, branch), yield_op(())]))
         for branch in (choice.true_region, choice.false_region)
     )
     result = scf.IfOp(choice.cond, [], if_true, if_false)
@@ -74,8 +74,8 @@ def _unswitched(loop: scf.ForOp, choice: scf.IfOp) -> scf.IfOp:
     return result
 
 
-def _copy(loop: scf.ForOp, choice: scf.IfOp, branch: Region) -> scf.ForOp:
-    """Returns a copy of a loop with the ops of a branch in place of a choice."""
+def with_branch(loop: scf.ForOp, choice: scf.IfOp, branch: Region) -> scf.ForOp:
+    """Returns a copy of a loop without results, with the ops of a branch in place of a choice."""
     body = Block(arg_types=[argument.type for argument in loop.body.block.args])
     values: dict[SSAValue, SSAValue] = dict(zip(loop.body.block.args, body.args, strict=True))
 

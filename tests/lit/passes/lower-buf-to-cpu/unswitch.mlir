@@ -43,10 +43,10 @@ func.func @three(%x: tensor<3x20xf32>, %y: tensor<4x20xf32>, %z: tensor<5x20xf32
 
 // -----
 
-// Along the last axis, each point has a condition of its own.
-func.func @last(%x: tensor<6x20xf32>, %y: tensor<6x30xf32>) -> tensor<6x50xf32> {
-  %0 = tg.concat %x, %y axis = 1 : tensor<6x20xf32>, tensor<6x30xf32>
-  func.return %0 : tensor<6x50xf32>
+// Along the last axis, each point has a condition of its own: a long loop is split, see split_loops.mlir.
+func.func @last(%x: tensor<6x10xf32>, %y: tensor<6x15xf32>) -> tensor<6x25xf32> {
+  %0 = tg.concat %x, %y axis = 1 : tensor<6x10xf32>, tensor<6x15xf32>
+  func.return %0 : tensor<6x25xf32>
 }
 // CHECK-LABEL: cpu.kernel
 // CHECK:       scf.for
