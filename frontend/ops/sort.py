@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from tensorgrad.dialects.tg import sort as sort_ops
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import ShapeError
 from tensorgrad.ops.elementwise.arithmetic import bitwise_invert, bitwise_xor, stop_gradient, where
-from tensorgrad.ops.joining import concat, moveaxis, narrow
-from tensorgrad.ops.promotion import as_tensor, bitcast, cast
+from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
+from tensorgrad.ops.promotion import as_tensor, bitcast, broadcast_to, cast
 from tensorgrad.ops.reduce import max, min
-from tensorgrad.ops.shape import normalized_axis, positions, reshape, take_along_axis
+from tensorgrad.ops.shape import expand_dims, normalized_axis, positions, reshape, take_along_axis
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -21,6 +22,9 @@ from tensorgrad.tracing.tracer import emit
 
 SELECTED = 8
 """The most elements that `top_k` finds without sorting, such as a router's experts."""
+
+FEW = 32
+"""By how many times as many elements a row has as `top_k` returns so that it sorts those of some blocks only."""
 
 
 def _rows(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
@@ -73,7 +77,8 @@ def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[
     """Returns the `k` largest elements along `axis` (or the smallest), in order, and their positions as i32.
 
     The first among equals comes first; NaN counts as largest. Up to `SELECTED` elements cost two passes over the axis
-    each, more of them as much as `argsort`.
+    each. More, if they are few beside n elements, are found by sorting blocks with the largest maxima: some 2 sqrt(k n)
+    elements in all.
 
     Raises:
         ShapeError: The axis has fewer than `k` elements.
@@ -86,10 +91,12 @@ def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[
     tensor, place = _rows(x, axis, "top_k")
     if not 0 <= k <= tensor.shape[place]:
         raise ShapeError(f"top_k: axis {place} of {tensor.shape} does not have {k} elements")
-    is_selected = 0 < k <= SELECTED
-    order = (
-        _selected(tensor, k, place, largest) if is_selected else narrow(argsort(tensor, place, largest), place, 0, k)
-    )
+    if 0 < k <= SELECTED:
+        order = _selected(tensor, k, place, largest)
+    elif 0 < k * FEW <= tensor.shape[place]:
+        order = _of_blocks(tensor, k, place, largest)
+    else:
+        order = narrow(argsort(tensor, place, largest), place, 0, k)
     return take_along_axis(tensor, order, place), order
 
 
@@ -106,6 +113,26 @@ def _selected(x: Tensor, k: int, axis: int, largest: bool) -> Tensor:
         selected.append(min(where(hit, places, x.shape[axis]), axis, keepdims=True))
         left = (keys < best) | (is_best & (places > selected[-1]))
     return concat(selected, axis)
+
+
+def _of_blocks(x: Tensor, k: int, axis: int, largest: bool) -> Tensor:
+    """Returns the positions of the `k` first elements in their order, sorting those of `k` blocks only.
+
+    Each of the `k` first blocks, by their maxima and then by their positions, has an element that comes before all of
+    any other block.
+    """
+    rows = moveaxis(x, axis, -1)
+    keys = _keys(rows) if largest else bitwise_invert(_keys(rows))
+    *lead, extent = rows.shape
+    width = 1 << (math.isqrt(extent // k).bit_length() - 1)
+    count = -(-extent // width)
+    padding = [*([(0, 0)] * len(lead)), (0, count * width - extent)]
+    padded = pad(keys, padding, constant_values=int(np.iinfo(keys.dtype).min))
+    blocks = reshape(padded, (*lead, count, width))
+    chosen = sort(argsort(max(blocks, -1), descending=True)[..., :k])
+    candidates = take_along_axis(blocks, broadcast_to(expand_dims(chosen, -1), (*lead, k, width)), -2)
+    order = argsort(reshape(candidates, (*lead, k * width)), descending=True)[..., :k]
+    return moveaxis(take_along_axis(chosen, order // width, -1) * width + order % width, -1, axis)
 
 
 def _keys(x: Tensor) -> Tensor:

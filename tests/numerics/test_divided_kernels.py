@@ -78,7 +78,7 @@ EXACT: dict[str, tuple[Callable[..., Any], tuple[NumpyArray, ...], int]] = {
     "argsort falling": (lambda x: tg.argsort(x, descending=True), (TIED,), 45),
     "argsort of integers": (lambda x: tg.argsort(x, descending=True), (WHOLE,), 21),
     "argsort of long rows": (lambda x: tg.argsort(x, 1), (TIED.reshape(3, 1500).view(np.uint32),), 22),
-    "top k": (lambda x: tg.top_k(x, 9), (TIED,), 47),
+    "top k": (lambda x: tg.top_k(x, 9), (TIED,), 11),
     "scatter of integers": (lambda x, u, at: x.at[at].add(u), (MANY * 3, MANY + 5, MANY), 23),
     "scatter along rows": (
         lambda x, at, u: tg.scatter_add(x, 0, at, u),

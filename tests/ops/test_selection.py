@@ -27,8 +27,7 @@ def elements(dtype: str, shape: tuple[int, ...]) -> tg.Tensor:
     return tg.array(RANDOM.choice(numbers, shape), dtype)
 
 
-@pytest.mark.in_turns(2)
-@pytest.mark.parametrize(
+on_devices = pytest.mark.parametrize(
     ("device", "dtype"),
     [
         (device, dtype)
@@ -37,6 +36,10 @@ def elements(dtype: str, shape: tuple[int, ...]) -> tg.Tensor:
         if device != "wgpu" or dtype not in ("f64", "i64", "u64")
     ],
 )
+
+
+@pytest.mark.in_turns(2)
+@on_devices
 def test_selected_as_sorted(device: tg.DeviceName, dtype: str) -> None:
     for shape, axis, k, largest in (((5, 9), 1, 8, True), ((7, 4), 0, 3, False), ((2, 3, 6), -1, 6, False)):
         x = elements(dtype, shape)
@@ -46,6 +49,28 @@ def test_selected_as_sorted(device: tg.DeviceName, dtype: str) -> None:
         np.testing.assert_array_equal(order, expected)
         taken = np.take_along_axis(np.asarray(x), expected, axis)
         np.testing.assert_array_equal(values.astype(np.float64), taken.astype(np.float64))
+
+
+SHAPES: tuple[tuple[tuple[int, ...], int, int, bool], ...] = (
+    ((2, 700), 1, 9, True),
+    ((650, 2), 0, 20, False),
+    ((2, 1, 2000), -1, 31, True),
+    ((320,), 0, 10, False),
+)
+
+
+@pytest.mark.in_turns(6, 1)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@on_devices
+def test_few_of_many_as_sorted(
+    device: tg.DeviceName, dtype: str, shape: tuple[tuple[int, ...], int, int, bool]
+) -> None:
+    """Elements of small integers, of which many are equal; the last block is padded, as if with the least element."""
+    extents, axis, k, largest = shape
+    x = elements(dtype, extents)
+    for values in (x, tg.full_like(x, -np.inf if dtype.startswith(("f", "bf")) else 0)):
+        order = tg.jit(lambda x: tg.top_k(x, k, axis, largest)[1], device=device)(values)
+        np.testing.assert_array_equal(order, np.asarray(tg.argsort(values, axis, largest)).take(range(k), axis))
 
 
 def test_gradients_go_to_what_is_selected() -> None:
