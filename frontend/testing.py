@@ -11,7 +11,7 @@ from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -67,8 +67,7 @@ def check_grads(
     Example:
         >>> tg.testing.check_grads(lambda x: tg.sin(x) * x, (tg.array([0.5, -1.0]),))
     """
-    if not is_integer(order, 1):
-        raise OptionError(f"check_grads: order must be a positive integer, got {order!r}")
+    order = checked_integer(order, "check_grads: order", 1)
     if isinstance(modes, str) or not modes or any(mode not in MODES for mode in modes):
         raise OptionError(f"check_grads: modes are some of {', '.join(MODES)}, not {modes!r}")
     leaves, rebuild = trees.flatten(tuple(args))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, get_args
 
 from tensorgrad.errors import OptionError
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 
 OnDeviceLost: TypeAlias = Literal["raise", "restart"]
 """The values of the option."""
@@ -22,9 +22,8 @@ def snapshots(on_device_lost: str, snapshot_every: int = SNAPSHOT_EVERY) -> int 
     """
     if on_device_lost not in get_args(OnDeviceLost):
         raise OptionError(f"on_device_lost must be one of {', '.join(get_args(OnDeviceLost))}, got {on_device_lost!r}")
-    if not is_integer(snapshot_every, 1):
-        raise OptionError(f"snapshot_every must be a positive integer, got {snapshot_every!r}")
-    return snapshot_every if on_device_lost == "restart" else None
+    steps = checked_integer(snapshot_every, "snapshot_every", 1)
+    return steps if on_device_lost == "restart" else None
 
 
 def check_may_be_lost(name: str) -> None:

@@ -340,7 +340,7 @@ class PReLU(Module):
 
     def __init__(self, num_parameters: int = 1, init: Init = 0.25, dtype: object = "f32"):
         super().__init__()
-        positive("PReLU", num_parameters=num_parameters)
+        (num_parameters,) = positive("PReLU", num_parameters=num_parameters)
         self.num_parameters = num_parameters
         self.weight = param((num_parameters,), init, dtype)
 

@@ -185,7 +185,7 @@ def lora(
         >>> [path for path, value in model.named_parameters().items() if value.trainable]
         ['layers.0.adapters.default.a', 'layers.0.adapters.default.b']
     """
-    positive("lora", rank=rank)
+    (rank,) = positive("lora", rank=rank)
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not math.isfinite(alpha):
         raise OptionError(f"{user_line()}: lora: alpha must be a number, got {alpha!r}")
     if not isinstance(name, str) or not name.isidentifier():

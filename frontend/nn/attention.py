@@ -249,7 +249,7 @@ def split_heads(x: TensorLike, num_heads: int) -> Tensor:
     """
 
     tensor = as_tensor(x)
-    positive("split_heads", num_heads=num_heads)
+    (num_heads,) = positive("split_heads", num_heads=num_heads)
     if tensor.ndim < 2 or tensor.shape[-1] % num_heads:
         expected = f"[..., length, a multiple of {num_heads}]"
         raise ShapeError(_at(f"split_heads: expected a shape {expected}, got {tensor.shape}"))
@@ -433,7 +433,9 @@ class MultiHeadAttention(Module):
         shared = num_heads if num_kv_heads is None else num_kv_heads
         kdim = embed_dim if kdim is None else kdim
         vdim = kdim if vdim is None else vdim
-        positive(name, embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=shared, kdim=kdim, vdim=vdim)
+        embed_dim, num_heads, shared, kdim, vdim = positive(
+            name, embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=shared, kdim=kdim, vdim=vdim
+        )
         divides(name, num_heads=num_heads, embed_dim=embed_dim)
         divides(name, num_kv_heads=shared, num_heads=num_heads)
         if rotary is not None:

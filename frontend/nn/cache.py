@@ -60,7 +60,9 @@ class KeyValueCache:
         Raises:
             ShapeError: An extent is not a positive integer.
         """
-        positive("KeyValueCache", layers=layers, batch=batch, heads=heads, capacity=capacity, features=features)
+        layers, batch, heads, capacity, features = positive(
+            "KeyValueCache", layers=layers, batch=batch, heads=heads, capacity=capacity, features=features
+        )
         shape = (batch, heads, capacity, features)
         return cls(
             [tg.zeros(shape) for _ in range(layers)],

@@ -37,7 +37,7 @@ class _Cell(Module):
         bias_init: Init | None = None,
     ):
         super().__init__()
-        positive(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
+        input_size, hidden_size = positive(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size = input_size, hidden_size
         starts = Starts(hidden_size, self.GATES, dtype)
         rows = self.GATES * hidden_size

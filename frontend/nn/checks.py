@@ -9,18 +9,16 @@ from typing import Any
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.nn.module import Module
 from tensorgrad.ops.promotion import as_tensor
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_extent
 
 
-def positive(layer: str, **extents: Any) -> None:
-    """Checks that extents are positive integers.
+def positive(layer: str, **extents: Any) -> tuple[int, ...]:
+    """Returns positive integers as Python integers.
 
     Raises:
-        ShapeError: One is not; names it.
+        ShapeError: One is none; names it.
     """
-    for name, extent in extents.items():
-        if not is_integer(extent, 1):
-            raise ShapeError(f"{layer}: {name} must be a positive integer, got {extent!r}")
+    return tuple(checked_extent(extent, f"{layer}: {name}", 1) for name, extent in extents.items())
 
 
 def listed(layer: str, name: str, value: int | Sequence[int], count: int | None = None) -> tuple[int, ...]:
@@ -34,8 +32,8 @@ def listed(layer: str, name: str, value: int | Sequence[int], count: int | None 
     if not extents or (count is not None and len(extents) != count):
         expected = "positive integers" if count is None else f"one positive integer or {count}"
         raise ShapeError(f"{layer}: {name} must be {expected}, got {value!r}")
-    positive(layer, **{name if len(extents) == 1 else f"{name}[{i}]": extent for i, extent in enumerate(extents)})
-    return tuple(extents)
+    names = [name] if len(extents) == 1 else [f"{name}[{i}]" for i in range(len(extents))]
+    return positive(layer, **dict(zip(names, extents, strict=True)))
 
 
 def divides(layer: str, **numbers: int) -> None:

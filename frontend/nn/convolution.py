@@ -44,7 +44,9 @@ class _Convolution(Module):
 
     def _checked(self, in_channels: int, out_channels: int, groups: int) -> tuple[int, int, int]:
         name = type(self).__name__
-        positive(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
+        in_channels, out_channels, groups = positive(
+            name, in_channels=in_channels, out_channels=out_channels, groups=groups
+        )
         divides(name, groups=groups, in_channels=in_channels, out_channels=out_channels)
         return in_channels, out_channels, groups
 
@@ -69,7 +71,7 @@ class _Conv(_Convolution):
         bias_init: Init | None = None,
     ):
         super().__init__()
-        channels = self._checked(in_channels, out_channels, groups)
+        in_channels, out_channels, groups = channels = self._checked(in_channels, out_channels, groups)
         sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
         leading = (out_channels, in_channels // groups)
         self._declare(channels, sizes, padding, leading, bias, dtype, (init, bias_init))
@@ -105,7 +107,7 @@ class _ConvTranspose(_Convolution):
         bias_init: Init | None = None,
     ):
         super().__init__()
-        channels = self._checked(in_channels, out_channels, groups)
+        in_channels, out_channels, groups = channels = self._checked(in_channels, out_channels, groups)
         sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
         self.output_padding = output_padding
         leading = (in_channels, out_channels // groups)

@@ -59,7 +59,7 @@ class Linear(Module):
         bias_init: Init | None = None,
     ):
         super().__init__()
-        positive("Linear", in_features=in_features, out_features=out_features)
+        in_features, out_features = positive("Linear", in_features=in_features, out_features=out_features)
         bound = 1 / math.sqrt(in_features)
         near = uniform(-bound, bound)
         self.weight = param((in_features, out_features), near if init is None else init, dtype)
@@ -149,7 +149,9 @@ class Embedding(Module):
         dtype: object = "f32",
     ):
         super().__init__()
-        positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        num_embeddings, embedding_dim = positive(
+            "Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim
+        )
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise OptionError(f"Embedding: padding_idx must be one of {num_embeddings} rows, got {padding_idx!r}")
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
@@ -341,7 +343,9 @@ class Bilinear(Module):
         bias_init: Init | None = None,
     ):
         super().__init__()
-        positive("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
+        in1_features, in2_features, out_features = positive(
+            "Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features
+        )
         bound = 1 / math.sqrt(in1_features)
         near = uniform(-bound, bound)
         self.weight = param((out_features, in1_features, in2_features), near if init is None else init, dtype)
@@ -510,7 +514,7 @@ class MLP(Module):
         if activation is not None and (not callable(activation) or inspect.isclass(activation)):
             raise OptionError(f"MLP: activation must be a function of one tensor, got {activation!r}")
         hidden = listed("MLP", "hidden_features", hidden_features)
-        positive("MLP", in_features=in_features, out_features=out_features)
+        in_features, out_features = positive("MLP", in_features=in_features, out_features=out_features)
         extents = (in_features, *hidden, out_features)
         self.activation = activation
         self.dropout = Dropout(dropout)

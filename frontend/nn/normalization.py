@@ -155,7 +155,7 @@ class GroupNorm(Module):
         bias_init: Init = zeros,
     ):
         super().__init__()
-        positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
+        num_groups, num_channels = positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         divides("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps = number_between("GroupNorm", "eps", eps, 0, math.inf)
@@ -187,7 +187,7 @@ class _InstanceNorm(Module):
     ):
         super().__init__()
         name = type(self).__name__
-        positive(name, num_features=num_features)
+        (num_features,) = positive(name, num_features=num_features)
         self.num_features = num_features
         self.eps = number_between(name, "eps", eps, 0, math.inf)
         self.weight = param((num_features,), init, dtype) if affine else None
@@ -273,7 +273,7 @@ class LocalResponseNorm(Module):
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
         super().__init__()
-        positive("LocalResponseNorm", size=size)
+        (size,) = positive("LocalResponseNorm", size=size)
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def __call__(self, x: Any) -> tg.Tensor:
@@ -301,7 +301,7 @@ class _BatchNorm(Module):
     ):
         super().__init__()
         name = type(self).__name__
-        positive(name, num_features=num_features)
+        (num_features,) = positive(name, num_features=num_features)
         self.num_features = num_features
         self.eps = number_between(name, "eps", eps, 0, math.inf)
         self.momentum = None if momentum is None else number_between(name, "momentum", momentum, 0, 1)

@@ -68,7 +68,7 @@ def quantize(
         >>> model.layers[0].packed.shape, model.layers[0].scales.shape
         ((8, 32), (1, 32))
     """
-    positive("quantize", group=group)
+    (group,) = positive("quantize", group=group)
     name = scheme_of("quantize", bits, scheme)
     layers = chosen_layers("quantize", model, [only] if isinstance(only, str) else only)
     layers = {path: layer for path, layer in layers.items() if not isinstance(layer, QuantizedLinear)}

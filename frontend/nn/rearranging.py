@@ -280,7 +280,7 @@ class PixelShuffle(Module):
 
     def __init__(self, upscale_factor: int):
         super().__init__()
-        positive("PixelShuffle", upscale_factor=upscale_factor)
+        (upscale_factor,) = positive("PixelShuffle", upscale_factor=upscale_factor)
         self.upscale_factor = upscale_factor
 
     def __call__(self, x: Any) -> tg.Tensor:
@@ -298,7 +298,7 @@ class PixelUnshuffle(Module):
 
     def __init__(self, downscale_factor: int):
         super().__init__()
-        positive("PixelUnshuffle", downscale_factor=downscale_factor)
+        (downscale_factor,) = positive("PixelUnshuffle", downscale_factor=downscale_factor)
         self.downscale_factor = downscale_factor
 
     def __call__(self, x: Any) -> tg.Tensor:
@@ -316,7 +316,7 @@ class ChannelShuffle(Module):
 
     def __init__(self, groups: int):
         super().__init__()
-        positive("ChannelShuffle", groups=groups)
+        (groups,) = positive("ChannelShuffle", groups=groups)
         self.groups = groups
 
     def __call__(self, x: Any) -> tg.Tensor:

@@ -75,7 +75,9 @@ class Recurrent(Module):
     ):
         super().__init__()
         self.name = type(self).__name__
-        positive(self.name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        input_size, hidden_size, num_layers = positive(
+            self.name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers
+        )
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
         self.dropout = number_between(self.name, "dropout", dropout, 0, 1)

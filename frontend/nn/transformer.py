@@ -42,7 +42,7 @@ class _Layer(Module):
     ):
         super().__init__()
         name = type(self).__name__
-        positive(name, d_model=d_model, nhead=nhead, dim_feedforward=dim_feedforward)
+        d_model, nhead, dim_feedforward = positive(name, d_model=d_model, nhead=nhead, dim_feedforward=dim_feedforward)
         if activation is not None and not callable(activation):
             raise OptionError(f"{name}: activation must be a function of one tensor, got {activation!r}")
         self.activation, self.norm_first, self.dropout = activation, norm_first, Dropout(dropout)
@@ -280,7 +280,7 @@ class TransformerDecoder(Module):
 
 
 def _made(name: str, layer: Callable[[], Module], num_layers: int) -> list[Any]:
-    positive(name, num_layers=num_layers)
+    (num_layers,) = positive(name, num_layers=num_layers)
     if isinstance(layer, Module) or not callable(layer):
         raise OptionError(
             f"{name}: layer must be a function that makes a layer, such as "

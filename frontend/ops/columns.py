@@ -10,11 +10,11 @@ from tensorgrad.dialects.tg import convolution
 from tensorgrad.dialects.tg.base import ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
 from tensorgrad.errors import ShapeError
-from tensorgrad.ops.contract import whole
 from tensorgrad.ops.joining import pad
 from tensorgrad.ops.promotion import as_tensor, common_numbers
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
 from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -42,7 +42,7 @@ def unfold(x: TensorLike, axis: int, size: int, step: int) -> Tensor:
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "unfold")
-    extent, stride = whole(size, "unfold: size"), whole(step, "unfold: step")
+    extent, stride = checked_extent(size, "unfold: size"), checked_extent(step, "unfold: step")
     if not 1 <= extent <= tensor.shape[place] or stride < 1:
         raise ShapeError(
             f"unfold: windows of {extent}, {stride} apart, do not fit axis {place} of {tensor.shape}; "

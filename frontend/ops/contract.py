@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tensorgrad.dialects.tg import contract
 from tensorgrad.dialects.tg.base import ints, size_of
@@ -14,6 +12,7 @@ from tensorgrad.errors import ShapeError
 from tensorgrad.ops.promotion import broadcast_to, common_numbers
 from tensorgrad.ops.reduce import sum as sum_over
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -31,18 +30,6 @@ def contracted(
         lhs_contracting=ints(inner[0]),
         rhs_contracting=ints(inner[1]),
     )
-
-
-def whole(value: Any, what: str) -> int:
-    """Returns a Python integer.
-
-    Raises:
-        ShapeError: It is not an integer.
-    """
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ShapeError(f"{what}: {value!r} is not an integer") from None
 
 
 def tensordot(x: TensorLike, y: TensorLike, axes: int | Sequence[Axes] = 2) -> Tensor:
@@ -63,7 +50,7 @@ def tensordot(x: TensorLike, y: TensorLike, axes: int | Sequence[Axes] = 2) -> T
             raise ShapeError(f"tensordot: axes must be a number or two lists, got {axes!r}")
         axis_lists = [list(part) if isinstance(part, (tuple, list)) else [part] for part in axes]
     else:
-        count = whole(axes, "tensordot: axes")
+        count = checked_extent(axes, "tensordot: axes")
         if not 0 <= count <= min(left.ndim, right.ndim):
             raise ShapeError(f"tensordot: {left.shape} and {right.shape} do not share {count} axes")
         axis_lists = [list(range(left.ndim - count, left.ndim)), list(range(count))]

@@ -9,11 +9,11 @@ from tensorgrad.dialects.tg import convolution
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.dialects.tg.convolution import spread
 from tensorgrad.errors import ShapeError
-from tensorgrad.ops.contract import whole
 from tensorgrad.ops.elementwise.arithmetic import add
 from tensorgrad.ops.promotion import as_tensor, common_numbers
 from tensorgrad.ops.shape import flip, reshape, transpose
 from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -33,7 +33,7 @@ def _conv_operands(what: str, x: Any, w: Any, spatial: int | None) -> tuple[Tens
 
 def _check_groups(what: str, groups: Any, channels: int, inputs: int, outputs: int) -> int:
     """Returns the number of groups, after checking that it divides the channels to match the weights."""
-    number = whole(groups, f"{what}: groups")
+    number = checked_extent(groups, f"{what}: groups")
     if number < 1 or channels != number * inputs:
         expected = f"{number} groups of {inputs}" if number > 1 else f"the {inputs} that the weights take"
         raise ShapeError(f"{what}: {channels} channels are not {expected}")
@@ -209,7 +209,7 @@ def conv_transpose(
     steps, holes = listed(stride, count, f"{what}: strides"), listed(dilation, count, f"{what}: dilations")
     more = listed(output_padding, count, f"{what}: output paddings", 0)
     channels, inputs, *window = weights.shape
-    number = whole(groups, f"{what}: groups")
+    number = checked_extent(groups, f"{what}: groups")
     if channels != images.shape[1] or number < 1 or channels % number:
         raise ShapeError(
             f"{what}: {number} groups do not split {images.shape[1]} channels evenly between weights for {channels}"

@@ -23,10 +23,11 @@ import numpy as np
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.ops.complex_numbers import Complex, ComplexLike, parts_of
-from tensorgrad.ops.contract import contracted, whole
+from tensorgrad.ops.contract import contracted
 from tensorgrad.ops.joining import moveaxis, narrow, pad, roll, stack
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.shape import array, flip, normalized_axes, normalized_axis, reshape, swapaxes, zeros_like
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.dtypes import NAMES, DType, is_half
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -193,7 +194,7 @@ def _lengths(what: str, s: Axes | None, usual: Sequence[int]) -> list[int]:
         ShapeError: There is another number of them than of axes, or one is not positive.
     """
     listed = s if isinstance(s, (tuple, list)) else [s]
-    lengths = list(usual) if s is None else [whole(n, f"{what}: a length") for n in listed]
+    lengths = list(usual) if s is None else [checked_extent(n, f"{what}: a length") for n in listed]
     if len(lengths) != len(usual):
         raise ShapeError(f"{what}: {len(lengths)} lengths for {len(usual)} axes")
     if any(n < 1 for n in lengths):

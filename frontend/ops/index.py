@@ -6,7 +6,7 @@ import numpy as np
 
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
+from tensorgrad.errors import DTypeError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import equal
 from tensorgrad.ops.joining import narrow, pad
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast, in_dtype
@@ -23,6 +23,7 @@ from tensorgrad.ops.shape import (
     take_along_axis,
     take_rows,
 )
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import SHORT, as_dtype
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -141,10 +142,9 @@ def one_hot(indices: TensorLike, count: int, dtype: object = "f32") -> Tensor:
         Array([[0., 0., 1.],
          [1., 0., 0.]], dtype=f32)
     """
-    tensor = as_indices(indices, "one_hot", count if isinstance(count, int | np.integer) else 0)
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise OptionError(f"one_hot: the number of classes must be a positive integer, got {count!r}")
-    note_range(tensor, 0, int(count) - 1, "one_hot")
+    count = checked_integer(count, "one_hot: the number of classes", 1)
+    tensor = as_indices(indices, "one_hot", count)
+    note_range(tensor, 0, count - 1, "one_hot")
     return cast(equal(expand_dims(tensor, -1), arange(count, dtype=tensor.dtype)), as_dtype(dtype))
 
 

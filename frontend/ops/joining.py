@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import operator
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -27,6 +26,7 @@ from tensorgrad.ops.shape import (
     take,
     transpose,
 )
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.dtypes import NAMES, as_dtype
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
@@ -40,13 +40,6 @@ PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 FOREIGN_MODES = {"replicate": "edge", "circular": "wrap", "zeros": "constant"}
 """Other libraries' names of some modes."""
-
-
-def _integer(value: Any, what: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ShapeError(f"{what} must be an integer, got {value!r}") from None
 
 
 @viewing(in_order=False)
@@ -173,10 +166,10 @@ def split(x: TensorLike, indices_or_sections: Axes, axis: int = 0) -> list[Tenso
     place = normalized_axis(axis, tensor.ndim, "split")
     extent = tensor.shape[place]
     if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
-        places = [_integer(i, "split: a position") for i in indices_or_sections]
+        places = [checked_extent(i, "split: a position") for i in indices_or_sections]
         bounds = [slice(a, b).indices(extent)[:2] for a, b in pairwise([0, *places, extent])]
         return [_between(tensor, place, a, builtins.max(a, b)) for a, b in bounds]
-    sections = _integer(indices_or_sections, "split: the number of parts")
+    sections = checked_extent(indices_or_sections, "split: the number of parts")
     if sections < 1 or extent % sections:
         raise ShapeError(f"split: axis {place} of {tensor.shape} does not divide into {sections} parts")
     size = extent // sections
@@ -197,9 +190,7 @@ def chunk(x: TensorLike, chunks: int, axis: int = 0) -> list[Tensor]:
         [[0, 1, 2], [3, 4]]
     """
     tensor = as_tensor(x)
-    place, count = normalized_axis(axis, tensor.ndim, "chunk"), _integer(chunks, "chunk: the number of parts")
-    if count < 1:
-        raise ShapeError(f"chunk: the number of parts must be a positive integer, got {count}")
+    place, count = normalized_axis(axis, tensor.ndim, "chunk"), checked_extent(chunks, "chunk: the number of parts", 1)
     extent = tensor.shape[place]
     size = -(-extent // count)
     firsts = range(0, extent, size) if extent else [0] * count
@@ -219,9 +210,9 @@ def narrow(x: TensorLike, axis: int, start: int, length: int) -> Tensor:
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "narrow")
-    extent, first = tensor.shape[place], _integer(start, "narrow: start")
+    extent, first = tensor.shape[place], checked_extent(start, "narrow: start")
     first = first + extent if first < 0 else first
-    last = first + _integer(length, "narrow: length")
+    last = first + checked_extent(length, "narrow: length")
     if not 0 <= first <= last <= extent:
         raise ShapeError(f"narrow: {length} positions from {start} are out of range for axis {place} of {tensor.shape}")
     return _between(tensor, place, first, last)
@@ -249,7 +240,7 @@ def roll(x: TensorLike, shift: TensorLike, axis: Axes | None = None) -> Tensor:
     for rolled, by in zip(axes, shifts, strict=True):
         place = normalized_axis(rolled, tensor.ndim, "roll")
         extent = tensor.shape[place]
-        cut = -_integer(by, "roll: a shift") % extent if extent else 0
+        cut = -checked_extent(by, "roll: a shift") % extent if extent else 0
         if cut:
             tensor = concat([_between(tensor, place, cut, extent), _between(tensor, place, 0, cut)], place)
     return tensor
@@ -283,7 +274,7 @@ def repeat(x: TensorLike, repeats: TensorLike, axis: int | None = None) -> Tenso
         )
     numbers: Any = np.asarray(repeats) if isinstance(repeats, Array) else repeats
     listed = isinstance(numbers, (tuple, list)) or (isinstance(numbers, np.ndarray) and numbers.ndim > 0)
-    counts = [_integer(count, "repeat: a number of repeats") for count in (numbers if listed else [numbers])]
+    counts = [checked_extent(count, "repeat: a number of repeats") for count in (numbers if listed else [numbers])]
     if builtins.min(counts, default=0) < 0 or (listed and len(counts) not in (1, extent)):
         raise ShapeError(f"repeat: {repeats} does not fit axis {place} of {tensor.shape}")
     if len(counts) != 1:
@@ -304,7 +295,9 @@ def tile(x: TensorLike, repeats: Axes) -> Tensor:
         Array([1, 2, 1, 2], dtype=i32)
     """
     tensor = as_tensor(x)
-    counts = [_integer(c, "tile: a number") for c in (repeats if isinstance(repeats, (tuple, list)) else [repeats])]
+    counts = [
+        checked_extent(c, "tile: a number") for c in (repeats if isinstance(repeats, (tuple, list)) else [repeats])
+    ]
     if builtins.min(counts, default=0) < 0:
         raise ShapeError(f"tile: {repeats} has a negative number")
     rank = builtins.max(tensor.ndim, len(counts))
@@ -432,7 +425,7 @@ def _triangle(x: Any, k: int, upper: bool, what: str) -> Tensor:
     tensor = as_tensor(x)
     if tensor.ndim < 2:
         raise ShapeError(f"{what}: takes a tensor of two axes or more, not {tensor.shape}")
-    distance, offset = _distance(*tensor.shape[-2:]), _integer(k, f"{what}: k")
+    distance, offset = _distance(*tensor.shape[-2:]), checked_extent(k, f"{what}: k")
     mask = greater_equal(distance, offset) if upper else greater_equal(offset, distance)
     return where(mask, tensor, False if tensor.dtype == NAMES["bool"] else 0)
 
@@ -485,7 +478,7 @@ def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> 
     others = [axis for axis in range(tensor.ndim) if axis not in places]
     moved = transpose(tensor, [*others, *places])
     rows, columns = moved.shape[-2:]
-    shift = _integer(offset, "diagonal: offset")
+    shift = checked_extent(offset, "diagonal: offset")
     count = builtins.min(rows, columns - shift) if shift >= 0 else builtins.min(rows + shift, columns)
     if count <= 0:
         return full((*moved.shape[:-2], 0), 0, tensor.dtype)
@@ -533,10 +526,10 @@ def eye(rows: int, columns: int | None = None, k: int = 0, dtype: object = "f32"
         Array([[1., 0., 0.],
          [0., 1., 0.]], dtype=f32)
     """
-    extents = [_integer(n, "eye: an extent") for n in (rows, rows if columns is None else columns)]
+    extents = [checked_extent(n, "eye: an extent") for n in (rows, rows if columns is None else columns)]
     if builtins.min(extents) < 0:
         raise ShapeError(f"eye: extents {tuple(extents)} must not be negative")
-    return cast(equal(_distance(*extents), _integer(k, "eye: k")), as_dtype(dtype))
+    return cast(equal(_distance(*extents), checked_extent(k, "eye: k")), as_dtype(dtype))
 
 
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: object = "f32") -> Tensor:
@@ -552,7 +545,7 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dt
         >>> tg.linspace(0.0, 1.0, 5)
         Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=f32)
     """
-    count = _integer(num, "linspace: num")
+    count = checked_extent(num, "linspace: num")
     if count < 0:
         raise ShapeError(f"linspace: num {count} is negative")
     target = as_dtype(dtype)

@@ -40,7 +40,7 @@ from tensorgrad.ops.promotion import as_float, as_tensor, as_tensors, cast, comm
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
 from tensorgrad.ops.shape import as_indices, check_range, expand_dims, normalized_axis, squeeze
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import SHORT, is_float, promote
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -167,10 +167,8 @@ def check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
 def _check_ignored(what: str, labels: Tensor, ignore_index: int | None) -> None:
     if ignore_index is None:
         return
-    if not is_integer(ignore_index):
-        raise OptionError(f"{what}: ignore_index must be an integer, not {ignore_index!r}")
     limits = np.iinfo(labels.dtype)
-    if not limits.min <= ignore_index <= limits.max:
+    if not limits.min <= checked_integer(ignore_index, f"{what}: ignore_index") <= limits.max:
         raise OptionError(f"{what}: no {SHORT[labels.dtype]} label can be {ignore_index}, ignore_index")
 
 

@@ -17,6 +17,7 @@ from tensorgrad.ops.promotion import as_float
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import mean, norm
 from tensorgrad.ops.shape import reshape
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
@@ -120,8 +121,7 @@ def group_norm(
         (2, 6, 4, 4)
     """
     tensor = as_float(x)
-    if isinstance(num_groups, bool) or not isinstance(num_groups, int) or num_groups < 1:
-        raise ShapeError(f"group_norm: num_groups must be a positive integer, got {num_groups!r}")
+    num_groups = checked_extent(num_groups, "group_norm: num_groups", 1)
     if tensor.ndim < 2 or tensor.shape[1] % num_groups:
         raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of shape {tensor.shape}")
     batch, channels, *rest = tensor.shape
@@ -175,8 +175,7 @@ def local_response_norm(x: TensorLike, size: int, alpha: float = 1e-4, beta: flo
         (1, 4, 2, 2)
     """
     tensor = as_float(x)
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ShapeError(f"local_response_norm: size must be a positive integer, got {size!r}")
+    size = checked_extent(size, "local_response_norm: size", 1)
     if tensor.ndim < 2:
         raise ShapeError(f"local_response_norm: expected a shape [batch, channels, ...], got {tensor.shape}")
     batch, channels, *rest = tensor.shape

@@ -13,7 +13,6 @@ from tensorgrad.dialects.tg import convolution, shape
 from tensorgrad.dialects.tg.base import NumpyArray, ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.ops.contract import whole
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     divide,
@@ -35,6 +34,7 @@ from tensorgrad.ops.reduce import sum as sum_over
 from tensorgrad.ops.sampling import Samples, sampled
 from tensorgrad.ops.shape import arange, as_indices, check_range, expand_dims, full, reshape, take
 from tensorgrad.ops.windows import Padding, Sizes, last_axes, listed, paddings, same_padding
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -349,7 +349,7 @@ def avg_pool(
     tensor = common_numbers("avg_pool", x)[0]
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
     pool = Pool("avg_pool", tensor, size, stride, padding, dilation, ceil_mode)
-    if divisor_override is not None and not whole(divisor_override, "avg_pool: divisor_override"):
+    if divisor_override is not None and not checked_extent(divisor_override, "avg_pool: divisor_override"):
         raise OptionError("avg_pool: divisor_override is 0")
     rank = tensor.ndim
     total = sum_over(pool.windows(tensor, 0.0), tuple(range(rank, rank + len(pool.axes))))

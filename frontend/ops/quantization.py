@@ -17,7 +17,7 @@ from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import bitwise_and, bitwise_right_shift, multiply, subtract
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.shape import arange, broadcast_to, reshape, take
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_extent, is_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.location import user_line
@@ -227,8 +227,7 @@ def _checked_rows(words: Tensor, scales: Tensor, scheme: Scheme, group: int, row
         raise DTypeError(
             f"dequantize: words are u32 and scales are floats, got {SHORT[words.dtype]} and {SHORT[scales.dtype]}"
         )
-    if not is_integer(group, 1):
-        raise ShapeError(f"dequantize: group must be a positive integer, got {group!r}")
+    group = checked_extent(group, "dequantize: group", 1)
     if words.ndim != 2 or scales.ndim != 2 or words.shape[1] != scales.shape[1]:
         raise ShapeError(f"dequantize: the words are {words.shape}, the scales {scales.shape}: both are [.., columns]")
     count = words.shape[0] * scheme.codes_per_word if rows is None else rows

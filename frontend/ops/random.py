@@ -12,7 +12,6 @@ program runs, and are the same each time unless the key is one of the program's 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, TypeAlias
@@ -50,6 +49,7 @@ from tensorgrad.ops.shape import (
     transpose,
 )
 from tensorgrad.ops.sort import argsort
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, spec
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -82,7 +82,7 @@ def key(seed: TensorLike) -> Tensor:
         number = _integers("seed", seed)
         sign = where(less(seed, 0), _word(WORD), _word(0)) if seed.dtype.kind == "i" else _word(0)
         return _paired(broadcast_to(sign, seed.shape), number)
-    seed_number = _integer("seed", seed)
+    seed_number = checked_integer(seed, "seed")
     return Array(np.array([seed_number >> 32 & WORD, seed_number & WORD], np.uint32))
 
 
@@ -103,7 +103,7 @@ def fold_in(key: Key, data: TensorLike) -> Tensor:
     own = checked(key)
     if isinstance(data, Tensor):
         return _pairs(own, _integers("data", data))
-    number = np.array([_integer("data", data) & WORD], np.uint32)
+    number = np.array([checked_integer(data, "data") & WORD], np.uint32)
     if (
         isinstance(own, Array) and own.live is None and own.ndim == 1
     ):  # each training step makes a key this way: avoids the overhead of ops
@@ -235,7 +235,7 @@ def _integer_bounds(low: Any, high: Any, kind: DType, words: DType) -> tuple[Ten
         start = _integers("randint: a bound", least, words)
         span = subtract(_integers("randint: a bound", most, words), start)
         return start, where(less(least, most), span, 1)
-    first, last = _integer("randint: low", low), _integer("randint: high", high)
+    first, last = checked_integer(low, "randint: low"), checked_integer(high, "randint: high")
     limits, all_words = np.iinfo(kind), 1 << 8 * words.itemsize
     if not limits.min <= first < last <= limits.max + 1:
         raise OptionError(f"randint: bounds must be in order, and integers of {SHORT[kind]}, got {low} and {high}")
@@ -371,7 +371,7 @@ def permutation(key: Key, x: TensorLike, axis: int = 0, independent: bool = Fals
     batch = own.shape[:-1]
     length: Any = x
     if not isinstance(x, Tensor) and np.ndim(length) == 0:
-        count = _integer("x", length)
+        count = checked_integer(length, "x")
         if count < 0:
             raise OptionError(f"permutation: the length must not be negative, got {count}")
         normalized_axis(axis, 1, "permutation")
@@ -464,15 +464,6 @@ def _paired(first: Tensor, second: Tensor) -> Tensor:
 
 def _word(number: int, words: DType = NAMES["u32"]) -> Array:
     return Array(np.array(number, words))
-
-
-def _integer(what: str, value: Any) -> int:
-    try:
-        if not isinstance(value, (bool, np.bool_)):
-            return operator.index(value)
-    except TypeError:
-        pass
-    raise OptionError(f"{what} must be an integer, got {value!r}")
 
 
 def _integers(what: str, value: Tensor, words: DType = NAMES["u32"]) -> Tensor:

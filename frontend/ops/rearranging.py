@@ -11,6 +11,7 @@ from tensorgrad.ops.elementwise.arithmetic import add, equal, where
 from tensorgrad.ops.joining import concat, diagonal, pad, split
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.shape import arange, expand_dims, flip, normalized_axis, reshape, swapaxes, transpose
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
@@ -124,8 +125,7 @@ def array_split(x: TensorLike, sections: int, axis: int = 0) -> list[Tensor]:
     """
     tensor = as_tensor(x)
     place = normalized_axis(axis, tensor.ndim, "array_split")
-    if isinstance(sections, bool) or not isinstance(sections, int) or sections < 1:
-        raise ShapeError(f"array_split: sections must be a positive integer, got {sections!r}")
+    sections = checked_extent(sections, "array_split: sections", 1)
     least, longer = divmod(tensor.shape[place], sections)
     ends = [(i + 1) * least + min(i + 1, longer) for i in range(sections - 1)]
     return split(tensor, ends, place)
@@ -160,8 +160,7 @@ def rot90(x: TensorLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Tensor:
 def _divided(what: str, x: Any, factor: int, power: int, axes: Sequence[int]) -> Tensor:
     """Returns `[..., channels, height, width]`, after checking that a power of the factor divides `axes`."""
     tensor = as_tensor(x)
-    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
-        raise ShapeError(f"{what}: the factor must be a positive integer, got {factor!r}")
+    factor = checked_extent(factor, f"{what}: the factor", 1)
     if tensor.ndim < 3 or any(tensor.shape[axis] % factor**power for axis in axes):
         names = ["channels", "height", "width"]
         for axis in axes:
@@ -222,8 +221,7 @@ def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
         Array([0, 2, 1, 3], dtype=i32)
     """
     tensor = as_tensor(x)
-    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-        raise ShapeError(f"channel_shuffle: groups must be a positive integer, got {groups!r}")
+    groups = checked_extent(groups, "channel_shuffle: groups", 1)
     if tensor.ndim < 2 or tensor.shape[1] % groups:
         raise ShapeError(f"channel_shuffle: {groups} groups do not divide the channels of shape {tensor.shape}")
     batch, channels, *rest = tensor.shape
@@ -268,8 +266,7 @@ def diag_embed(x: TensorLike, k: int = 0) -> Tensor:
         (5, 3, 3)
     """
     tensor = as_tensor(x)
-    if isinstance(k, bool) or not isinstance(k, int):
-        raise ShapeError(f"diag_embed: k must be an integer, got {k!r}")
+    k = checked_extent(k, "diag_embed: k")
     if not tensor.ndim:
         raise ShapeError("diag_embed: a tensor without axes has no diagonal")
     none = [(0, 0)] * (tensor.ndim - 1)

@@ -44,6 +44,7 @@ from tensorgrad.ops.shape import (
     take_rows,
 )
 from tensorgrad.ops.sort import argsort
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float, is_half
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -273,9 +274,7 @@ def _segment_count(what: str, numbers: Tensor, num_segments: int | None) -> int:
                 f"{what}: the numbers of segments are traced, so num_segments= must say how many there are"
             )
         return int(np.max(np.asarray(numbers), initial=-1)) + 1
-    if isinstance(num_segments, bool) or not isinstance(num_segments, int | np.integer) or num_segments < 0:
-        raise OptionError(f"{what}: num_segments must be an integer from 0, got {num_segments!r}")
-    return int(num_segments)
+    return checked_integer(num_segments, f"{what}: num_segments", 0)
 
 
 def _wide(dtype: DType, reduce: str) -> DType:

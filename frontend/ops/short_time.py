@@ -11,11 +11,11 @@ import numpy as np
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.ops.columns import col2im, unfold
 from tensorgrad.ops.complex_numbers import Complex, ComplexLike, parts_of
-from tensorgrad.ops.contract import whole
 from tensorgrad.ops.fourier import Norm, fft, ifft, irfft, rfft
 from tensorgrad.ops.joining import narrow, pad
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to
 from tensorgrad.ops.shape import reshape, swapaxes
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor, Traced
 
@@ -135,7 +135,7 @@ def istft(
     squares = as_float(np.ones(n_fft, np.float32) if taps is None else taps * taps)
     count, start = real.shape[-1], n_fft // 2 if center else 0
     end = step * (count - 1) + n_fft
-    stop = end - start if length is None else start + whole(length, "istft: length")
+    stop = end - start if length is None else start + checked_extent(length, "istft: length")
     weighted, envelope = (
         narrow(_added(each, step), -1, start, min(stop, end) - start)
         for each in (frames, broadcast_to(squares, (count, n_fft)))
@@ -158,9 +158,9 @@ def _window(
     Raises:
         ShapeError: A length is not positive, the window has another one or is longer than `n_fft`.
     """
-    n_fft = whole(n_fft, f"{what}: n_fft")
-    step = n_fft // 4 if hop_length is None else whole(hop_length, f"{what}: hop_length")
-    size = n_fft if win_length is None else whole(win_length, f"{what}: win_length")
+    n_fft = checked_extent(n_fft, f"{what}: n_fft")
+    step = n_fft // 4 if hop_length is None else checked_extent(hop_length, f"{what}: hop_length")
+    size = n_fft if win_length is None else checked_extent(win_length, f"{what}: win_length")
     if min(n_fft, step, size) < 1 or size > n_fft:
         raise ShapeError(
             f"{what}: n_fft, hop_length and win_length are positive, and the window at most n_fft long, "

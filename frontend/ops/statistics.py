@@ -30,6 +30,7 @@ from tensorgrad.ops.reduce import matmul, max, mean, min, sum
 from tensorgrad.ops.searching import searchsorted
 from tensorgrad.ops.shape import arange, as_indices, expand_dims, full_like, normalized_axes, reshape, transpose, zeros
 from tensorgrad.ops.sort import sort
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -230,8 +231,7 @@ def bincount(x: TensorLike, length: int, weights: TensorLike | None = None) -> T
     places = as_tensor(x)
     if places.dtype.kind not in "iu":
         raise DTypeError(f"bincount: takes integers, not {SHORT[places.dtype]}")
-    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        raise OptionError(f"bincount: length must be a positive integer, got {length!r}")
+    length = checked_integer(length, "bincount: length", 1)
     places = as_indices(places, "bincount")
     counted = full_like(places, 1, NAMES["i32"]) if weights is None else as_tensor(weights)
     if counted.shape != places.shape:

@@ -21,7 +21,7 @@ from tensorgrad.errors import DivergenceError, OptionError
 from tensorgrad.nn.module import Module
 from tensorgrad.optim.schedules import checked
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, check_function, function_name
 
@@ -106,9 +106,8 @@ def minimize(
         (1.0, True)
     """
     check_function(function, "minimize")
-    for name, number in (("max_steps", max_steps), ("history", history)):
-        if not is_integer(number, 1):
-            raise OptionError(f"minimize: {name} must be a positive integer, got {number!r}")
+    max_steps = checked_integer(max_steps, "minimize: max_steps", 1)
+    history = checked_integer(history, "minimize: history", 1)
     gradient_tolerance = checked("minimize", "gradient_tolerance", gradient_tolerance)
     value_tolerance = checked("minimize", "value_tolerance", value_tolerance)
     problem = _Problem(function, start, args, device)

@@ -12,7 +12,7 @@ from tensorgrad.optim.groups import Decay, Groups, check_choice
 from tensorgrad.optim.optimizers import shrunk
 from tensorgrad.optim.schedules import Rate, checked
 from tensorgrad.optim.transforms import Optimizer, Transformation, no_state, optimizer, zeros_of
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 
 
 def _adafactor_state(parameter: Any) -> Any:
@@ -188,8 +188,7 @@ def muon(
         raise OptionError(f"muon: ns_coefficients must be three numbers, got {ns_coefficients!r}") from None
     if not all(map(math.isfinite, (first, second, third))):
         raise OptionError(f"muon: ns_coefficients must be finite, got {ns_coefficients!r}")
-    if not is_integer(ns_steps, 0) or ns_steps >= 100:
-        raise OptionError(f"muon: ns_steps must be an integer from 0 to below 100, got {ns_steps!r}")
+    ns_steps = checked_integer(ns_steps, "muon: ns_steps", 0, 99)
     if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
         raise OptionError(f"muon: adjust_lr_fn must be 'original' or 'match_rms_adamw', got {adjust_lr_fn!r}")
     check_choice("muon", only, "only")

@@ -21,7 +21,7 @@ from tensorgrad.errors import OptionError
 from tensorgrad.runtime.errors import FormulaError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.surface.calls import publish
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 
 __all__ = [
     "Schedule",
@@ -176,15 +176,9 @@ def checked(owner: str, name: str, value: float, *, below: float = math.inf, sig
     return number
 
 
-def _count(owner: str, name: str, value: int, least: int = 1) -> int:
-    if not is_integer(value, least):
-        raise OptionError(f"{owner}: {name} must be an integer from {least}, got {value!r}")
-    return value
-
-
 def _decay_steps(owner: str, steps: int, warmup: int) -> int:
-    _count(owner, "steps", steps)
-    if _count(owner, "warmup", warmup, 0) >= steps:
+    steps, warmup = checked_integer(steps, f"{owner}: steps", 1), checked_integer(warmup, f"{owner}: warmup", 0)
+    if warmup >= steps:
         raise OptionError(f"{owner}: warmup must be less than steps, got {warmup} of {steps}")
     return steps - warmup
 
@@ -205,7 +199,7 @@ def constant(rate: float, warmup: int = 0) -> Schedule:
         >>> [round(rate(step), 3) for step in range(1, 6)]
         [0.333, 0.667, 1.0, 1.0, 1.0]
     """
-    return warm_up(Schedule(checked("constant", "rate", rate), "1.0"), _count("constant", "warmup", warmup, 0))
+    return warm_up(Schedule(checked("constant", "rate", rate), "1.0"), checked_integer(warmup, "constant: warmup", 0))
 
 
 def linear(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedule:
@@ -276,7 +270,8 @@ def warm_up(schedule: Rate, steps: int) -> Schedule:
         [0.25, 0.5, 0.75, 1.0, 1.0]
     """
     result = as_schedule("warm_up", schedule)
-    if _count("warm_up", "steps", steps, 0) == 0:
+    steps = checked_integer(steps, "warm_up: steps", 0)
+    if steps == 0:
         return result
     if result.text is None:
         return Schedule(
@@ -299,7 +294,7 @@ def step(rate: float, every: int, factor: float = 0.1) -> Schedule:
         >>> [round(rate(step), 3) for step in range(1, 6)]
         [1.0, 1.0, 0.1, 0.1, 0.01]
     """
-    base, times = checked("step", "factor", factor), _count("step", "every", every)
+    base, times = checked("step", "factor", factor), checked_integer(every, "step: every", 1)
     return Schedule(checked("step", "rate", rate), f"{base!r} ** floor((step - 1) / {times})")
 
 
@@ -325,12 +320,12 @@ def exponential(rate: float, every: int, factor: float = 0.1, end: float = 0.0, 
         >>> [rate(step) for step in range(1, 6)]
         [1.0, 0.5, 0.25, 0.125, 0.1]
     """
-    base, count = checked("exponential", "factor", factor), _count("exponential", "every", every)
+    base, count = checked("exponential", "factor", factor), checked_integer(every, "exponential: every", 1)
     if not base:
         raise OptionError(f"exponential: factor must be more than 0, got {factor!r}")
     last, decay = _ratio("exponential", end, rate), f"{base!r} ** ((step - 1) / {count})"
     bounded = f"{'max' if base < 1 else 'min'}({decay}, {last!r})" if last else decay
-    return warm_up(Schedule(rate, bounded), _count("exponential", "warmup", warmup, 0))
+    return warm_up(Schedule(rate, bounded), checked_integer(warmup, "exponential: warmup", 0))
 
 
 def multi_step(rate: float, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
@@ -369,7 +364,7 @@ def one_cycle(
         >>> [round(rate(step), 3) for step in range(1, 6)]
         [0.04, 0.95, 0.611, 0.188, 0.0]
     """
-    _count("one_cycle", "steps", steps)
+    steps = checked_integer(steps, "one_cycle: steps", 1)
     top, last = checked("one_cycle", "rise", rise, below=1) * steps - 1, steps - 1
     for name, value in (("start_divisor", start_divisor), ("end_divisor", end_divisor)):
         if not checked("one_cycle", name, value):
@@ -452,7 +447,7 @@ def _chosen(parts: Sequence[str], marks: Sequence[int]) -> str:
 
 
 def _increasing(owner: str, name: str, values: Sequence[int]) -> list[int]:
-    counts = [_count(owner, name, value) for value in values]
+    counts = [checked_integer(value, f"{owner}: {name}", 1) for value in values]
     if any(late <= early for early, late in pairwise(counts)):
         raise OptionError(f"{owner}: {name} must increase, got {counts}")
     return counts

@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.files import PART, replacing
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept, number, optional
 
@@ -47,8 +47,8 @@ def _mode(owner: str, mode: str) -> str:
 
 
 def _count(owner: str, name: str, value: int | None, least: int = 1) -> None:
-    if value is not None and not is_integer(value, least):
-        raise OptionError(f"{owner}: {name} must be an integer from {least}, got {value!r}")
+    if value is not None:
+        checked_integer(value, f"{owner}: {name}", least)
 
 
 def _is_better(value: float, best: float | None, mode: str, by: float = 0.0) -> bool:

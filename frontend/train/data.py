@@ -23,7 +23,7 @@ from tensorgrad.errors import InputError, OptionError, UserError
 from tensorgrad.ops import random
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.location import user_line
 
 __all__ = ["Ahead", "Batches", "Generated", "Seekable", "batches", "generated", "prefetch"]
@@ -274,8 +274,7 @@ def batches(
     wrong = {name: array.dtype for name, array in host_arrays.items() if array.dtype.kind in "OSU"}
     if wrong:
         raise InputError(f"batches: arrays must be of numbers, there are {wrong}")
-    if not is_integer(size, 1):
-        raise OptionError(f"batches: size must be a positive integer, got {size!r}")
+    size = checked_integer(size, "batches: size", 1)
     if last not in LAST:
         raise OptionError(f"batches: last must be one of {', '.join(LAST)}, got {last!r}")
     if last == "pad" and mask in host_arrays:
@@ -363,9 +362,7 @@ def generated(function: Callable[[int], Mapping[str, Any]], length: int | None =
     """
     if not callable(function):
         raise OptionError(f"generated: takes a function of a number, got {function!r}")
-    if length is not None and not is_integer(length, 1):
-        raise OptionError(f"generated: length must be a positive integer, got {length!r}")
-    return Generated(function, length)
+    return Generated(function, None if length is None else checked_integer(length, "generated: length", 1))
 
 
 T = TypeVar("T")
@@ -499,8 +496,7 @@ def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
         >>> list(tg.data.prefetch(range(3)))
         [0, 1, 2]
     """
-    if not is_integer(ahead, 1):
-        raise OptionError(f"prefetch: ahead must be a positive integer, got {ahead!r}")
+    ahead = checked_integer(ahead, "prefetch: ahead", 1)
     return Ahead(items, ahead, copies=not are_copies(items))
 
 

@@ -21,7 +21,7 @@ from tensorgrad.driver.storage import checkpoints
 from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
 from tensorgrad.runtime.group.agreement import of_first, together
 from tensorgrad.runtime.group.group import agree
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refuse_inside_trace
 from tensorgrad.train.callbacks import Checkpoints, LossCurve, watched
@@ -501,8 +501,8 @@ def _check(
     least = {"steps": (steps, 1), "epochs": (epochs, 1), "evaluate_every": (evaluate_every, 1)}
     least["prefetch"] = (prefetch, 0)
     for name, (value, lowest) in least.items():
-        if value is not None and not is_integer(value, lowest):
-            raise OptionError(f"{where} {name} must be an integer from {lowest}, got {value!r}")
+        if value is not None:
+            checked_integer(value, f"{where} {name}", lowest)
     if isinstance(data, Iterator) and epochs is not None and epochs > 1:
         raise InputError(f"{where} an iterator can be gone through once, not for {epochs} epochs")
     if evaluate is not None and not callable(evaluate):

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.ops import random
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer, is_integer
 from tensorgrad.train.data import Batch, Placed, key_of, permutation
 from tensorgrad.train.documents import Encode, Source, TokenizerLike, counts_of, documents_of, encoder_of
 
@@ -292,8 +292,7 @@ def text(
         raise OptionError(f"text: length must be a positive integer, or several from the least, got {length!r}")
     if len(lengths) > 1 and pack:
         raise OptionError("text: packed rows have one length; several are for pack=False")
-    if not is_integer(size, 1):
-        raise OptionError(f"text: size must be a positive integer, got {size!r}")
+    size = checked_integer(size, "text: size", 1)
     if last not in ("drop", "pad"):
         raise OptionError(f"text: last must be drop or pad, got {last!r}")
     if end is not None and not is_integer(end, 0):

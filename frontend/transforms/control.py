@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from tensorgrad.dialects.tg.call import ReturnOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.tracing import trees
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.likes import Result, TensorLike
 from tensorgrad.tracing.location import user_line, user_location
@@ -159,7 +159,7 @@ def while_loop(
     """
     for function in (condition, body):
         check_function(function, "while_loop")
-    bound = None if at_most is None else _count("while_loop", "at_most", at_most)
+    bound = None if at_most is None else checked_integer(at_most, "while_loop: at_most", 0)
     start = _Leaves(state)
     step = _checked("while_loop", body)
 
@@ -225,7 +225,7 @@ def fori_loop(
     if not any(isinstance(bound, Traced) for bound in bounds):
         first, end = map(int, bounds)
         length = max(0, end - first)
-        length = length if at_most is None else min(length, _count("fori_loop", "at_most", at_most))
+        length = length if at_most is None else min(length, checked_integer(at_most, "fori_loop: at_most", 0))
         return scan(lambda carry, _: (following(carry), None), (first, state), length=length)[0][1]
     if at_most is None:
         raise TraceError("fori_loop: a bound is traced, so at_most= must say how often the body may run")
@@ -278,7 +278,7 @@ class _Leaves:
 
 def _length(rows: _Leaves, length: int | None) -> int:
     if length is not None:
-        length = _count("scan", "length", length)
+        length = checked_integer(length, "scan: length", 0)
     elif not rows.tensors:
         raise OptionError("scan: without xs, length says how often the body runs")
     for path, x in zip(rows.paths, rows.tensors, strict=True):
@@ -291,16 +291,6 @@ def _length(rows: _Leaves, length: int | None) -> int:
             raise ShapeError(f"{where} has shape {x.shape}, axis 0 should have the extent {length}")
     assert length is not None
     return length
-
-
-def _count(what: str, name: str, value: int) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise OptionError(f"{what}: {name} must be an integer, got {value!r}") from None
-    if isinstance(value, bool) or count < 0:
-        raise OptionError(f"{what}: {name} must be an integer from 0 up, got {value!r}")
-    return count
 
 
 class _Region:

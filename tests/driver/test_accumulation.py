@@ -391,7 +391,7 @@ def test_what_an_epoch_leaves_goes_into_the_next_step(tmp_path: Path):
 
 @pytest.mark.parametrize("accumulate", [0, -1, 1.5, True, "2", None])
 def test_what_is_no_number_of_micro_batches_is_refused(accumulate):
-    with pytest.raises(OptionError, match="accumulate must be an integer from 1"):
+    with pytest.raises(OptionError, match="accumulate must be a positive integer"):
         compiled(accumulate=accumulate)
 
 

@@ -215,9 +215,9 @@ def test_wrong_use() -> None:
 
     with pytest.raises(OptionError, match="length says how often"):
         tg.scan(keep, 0.0)
-    with pytest.raises(OptionError, match="from 0 up, got -1"):
+    with pytest.raises(OptionError, match="from 0, got -1"):
         tg.scan(keep, 0.0, length=-1)
-    with pytest.raises(OptionError, match=r"must be an integer, got 1\.5"):
+    with pytest.raises(OptionError, match=r"must be an integer from 0, got 1\.5"):
         untyped.scan(keep, 0.0, length=1.5)
     with pytest.raises(ShapeError, match=r"xs\.b has shape \(4,\), axis 0 should have the extent 3"):
         tg.scan(keep, 0.0, {"a": np.zeros(3), "b": np.zeros(4)})

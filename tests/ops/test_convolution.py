@@ -262,7 +262,7 @@ ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("paddings: one integer or 1, at least 0, not -1", lambda: tg.conv(X, W, padding=-1)),
     ("the padding must be 'same', 'valid' or integers", lambda: tg.conv(X, W, padding="full")),
     ("1 axes need as many pairs of paddings", lambda: tg.conv(X, W, padding=[(1, 2), (0, 0)])),
-    ("groups: 'two' is not an integer", lambda: untyped.conv(X, W, groups="two")),
+    ("groups must be an integer, got 'two'", lambda: untyped.conv(X, W, groups="two")),
     ("(2 of them), got (2, 4, 8) and (6, 4, 3)", lambda: tg.conv2d(X, W)),
     ("the bias is (4,), expected (6,)", lambda: tg.conv1d(X, W, tg.zeros((4,)))),
     ("takes numbers, not bool", lambda: tg.conv(X > 0, W > 0)),

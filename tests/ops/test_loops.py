@@ -135,7 +135,7 @@ def below(x: Any) -> Any:
         (lambda x: tg.while_loop(lambda x: x, tg.exp, x, 3), DTypeError, "the condition must be a bool, it is f32"),
         (lambda x: tg.while_loop(lambda x: x[None] < 3, tg.exp, x, 3), ShapeError, "the condition must be a scalar"),
         (lambda x: tg.while_loop(below, lambda x: "x", x, 3), TraceError, "returned str"),
-        (lambda x: tg.while_loop(below, tg.exp, x, -1), OptionError, "at_most must be an integer from 0 up, got -1"),
+        (lambda x: tg.while_loop(below, tg.exp, x, -1), OptionError, "at_most must be an integer from 0, got -1"),
         (lambda x: untyped.while_loop(True, tg.exp, x), TraceError, "while_loop takes a function, got True"),
         (lambda x: tg.fori_loop(0, 2.0, lambda i, s: s, x), DTypeError, "a bound must be an integer, it is f32"),
         (lambda x: tg.fori_loop(0, 2, lambda i, s: s[None], x), ShapeError, "fori_loop: the state that the body gives"),

@@ -205,7 +205,7 @@ ERRORS: list[tuple[type[tg.errors.UserError], str, Callable[[], Any]]] = [
     (tg.errors.OptionError, "avg_pool: divisor_override is 0", lambda: tg.avg_pool(X, 2, divisor_override=0)),
     (
         tg.errors.ShapeError,
-        "avg_pool: divisor_override: 1.5 is not an integer",
+        "avg_pool: divisor_override must be an integer, got 1.5",
         lambda: untyped.avg_pool(X, 2, divisor_override=1.5),
     ),
     (

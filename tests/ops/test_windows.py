@@ -115,7 +115,7 @@ ERRORS: list[tuple[type[tg.errors.UserError], str, Callable[[], Any]]] = [
         "unfold: windows of 2, 0 apart, do not fit axis 0 of (2, 4, 8); both numbers are at least 1",
         lambda: tg.unfold(X, 0, 2, 0),
     ),
-    (tg.errors.ShapeError, "unfold: size: 1.5 is not an integer", lambda: untyped.unfold(X, 0, 1.5, 1)),
+    (tg.errors.ShapeError, "unfold: size must be an integer, got 1.5", lambda: untyped.unfold(X, 0, 1.5, 1)),
     (
         tg.errors.ShapeError,
         "im2col: takes [batch, channels, spatial...], not (4, 8)",

@@ -499,7 +499,7 @@ WRONG: dict[str, tuple[Any, type[TensorgradError], str]] = {
     "no data": (lambda: fitted(training(), data=3), InputError, "iterable of dicts, got int"),
     "one batch": (lambda: fitted(training(), data=arrays()), InputError, "iterable of dicts, got dict"),
     "no length": (lambda: fitted(training(), steps=None), OptionError, "give steps= or epochs="),
-    "steps": (lambda: fitted(training(), steps=0), OptionError, "steps must be an integer from 1, got 0"),
+    "steps": (lambda: fitted(training(), steps=0), OptionError, "steps must be a positive integer, got 0"),
     "epochs": (lambda: fitted(training(), epochs=1.5), OptionError, "epochs must be"),
     "prefetch": (lambda: fitted(training(), prefetch=-1), OptionError, "prefetch must be"),
     "evaluate": (lambda: fitted(training(), evaluate=3), OptionError, "evaluate must be a function"),

@@ -95,7 +95,7 @@ def save_generator(
         raise OptionError(f"save_generator: weights must be one of {', '.join(WEIGHTS)}, got {weights!r}")
     chosen = Target.from_spec(target)
     check_has_values("save_generator", model.parameters())
-    positive("save_generator", capacity=capacity, prompt=prompt)
+    capacity, prompt = positive("save_generator", capacity=capacity, prompt=prompt)
     most = model.most_positions
     if prompt > capacity or (most is not None and capacity > most):
         what = f"the model's {most} positions" if prompt <= capacity else f"a part of a prompt of {prompt} tokens"

@@ -55,7 +55,7 @@ from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.likes import Positional, Result
@@ -277,8 +277,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
             OptionError: `steps` is not a positive integer.
         """
         refuse_inside_trace("run")
-        if not is_integer(steps, 1):
-            raise OptionError(f"run: steps must be a positive integer, got {steps!r}")
+        steps = checked_integer(steps, "run: steps", 1)
         if not isinstance(data, Iterable):
             raise InputError(f"run: data must be dicts of inputs, or one, got {type(data).__name__}")
         batches = itertools.repeat(cast(Mapping[str, Any], data)) if isinstance(data, Mapping) else data

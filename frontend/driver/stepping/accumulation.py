@@ -15,7 +15,7 @@ from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.driver.compiling.compilation import Compilation, compile_recipe, program_for, program_of
 from tensorgrad.driver.compiling.recipe import Recipe
 from tensorgrad.driver.stepping.distribution import Distribution, passes_of
-from tensorgrad.errors import OptionError, ProgramError
+from tensorgrad.errors import ProgramError
 from tensorgrad.optim.parts import Losses
 from tensorgrad.passes.functions import order_parameters, return_of
 from tensorgrad.passes.pipelines import tensor_passes
@@ -24,7 +24,7 @@ from tensorgrad.passes.tensors.updates import drop_updates
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.location import user_line
 
 ALIGNMENT = 256
@@ -63,9 +63,7 @@ def micro_batches(accumulate: object) -> int:
     Raises:
         OptionError: It is not a positive integer.
     """
-    if not is_integer(accumulate, 1):
-        raise OptionError(f"accumulate must be an integer from 1, got {accumulate!r}")
-    return accumulate
+    return checked_integer(accumulate, "accumulate", 1)
 
 
 def compiled_accumulation(

@@ -6,15 +6,14 @@ Functions of floats convert integers and booleans to f32. The docstrings of the 
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from tensorgrad.dialects.tg.base import TensorOp, integer
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
-from tensorgrad.errors import OptionError
 from tensorgrad.ops.elementwise.arithmetic import divide, equal, logical_not, not_equal
 from tensorgrad.ops.promotion import as_float, as_tensor, common
 from tensorgrad.ops.recorded import recorded_whole
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -339,9 +338,8 @@ def polygamma(n: int, x: TensorLike) -> Tensor:
         >>> tg.polygamma(1, [1.0, 0.5, -0.5])
         Array([1.644934 , 4.934802 , 8.934802 ], dtype=f32)
     """
-    if isinstance(n, bool) or not hasattr(n, "__index__") or not 0 <= operator.index(n) <= gamma.MOST_ORDER:
-        raise OptionError(f"polygamma: n must be an integer from 0 to {gamma.MOST_ORDER}, got {n!r}")
-    return emit(gamma.PolygammaOp, [as_float(x)], order=integer(operator.index(n)))
+    order = checked_integer(n, "polygamma: n", 0, gamma.MOST_ORDER)
+    return emit(gamma.PolygammaOp, [as_float(x)], order=integer(order))
 
 
 def floor(x: TensorLike) -> Tensor:
