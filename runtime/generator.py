@@ -12,7 +12,7 @@ from tensorgrad.runtime.errors import InputError
 from tensorgrad.runtime.loaded import Loaded
 from tensorgrad.runtime.program import ProgramRole
 from tensorgrad.runtime.sampling import Sampler, checked_count, checked_prompt, checked_stops
-from tensorgrad.runtime.saved import CAPACITY, GENERATOR, LENGTH, LOGITS, TOKENS, Saved
+from tensorgrad.runtime.saved import CAPACITY, GENERATOR, LENGTH, LOGITS, STOP, TOKENS, Saved
 
 
 class LoadedGenerator(Loaded):
@@ -23,6 +23,7 @@ class LoadedGenerator(Loaded):
     Attributes:
         capacity: The most tokens of a text, prompt included.
         vocabulary: The number of tokens that there are.
+        stops: The tokens that end a text unless others are given: those that the model's folder names.
 
     Example:
         >>> import tempfile
@@ -44,6 +45,7 @@ class LoadedGenerator(Loaded):
             self._parts.insert(0, (others, others.program_inputs[TOKENS].shape[1]))
         self.capacity = int(self._host.settings[CAPACITY])
         (self.vocabulary,) = self.program.slots(ProgramRole.OUTPUT)[LOGITS].shape
+        self.stops = [int(token) for name, token in self._host.settings.items() if name.startswith(STOP)]
         self._text: list[int] = []
         self._turn = 0
 
@@ -62,7 +64,7 @@ class LoadedGenerator(Loaded):
         temperature: float = 0.0,
         top_k: int | None = None,
         top_p: float | None = None,
-        stop: int | Sequence[int] = (),
+        stop: int | Sequence[int] | None = None,
         seed: int = 0,
     ) -> list[int]:
         """Returns the tokens that follow a prompt, without the one that ends the text; see `stream`.
@@ -73,7 +75,7 @@ class LoadedGenerator(Loaded):
             temperature: See `tg.models.LanguageModel.stream`, as for the other options.
             top_k: See there.
             top_p: See there.
-            stop: See there.
+            stop: The tokens that end a text; by default `stops`, `()` for none.
             seed: See there.
 
         Raises:
@@ -91,7 +93,7 @@ class LoadedGenerator(Loaded):
         temperature: float = 0.0,
         top_k: int | None = None,
         top_p: float | None = None,
-        stop: int | Sequence[int] = (),
+        stop: int | Sequence[int] | None = None,
         seed: int = 0,
     ) -> Iterator[int]:
         """Yields the tokens that follow a prompt, each as soon as it is computed, until one that ends the text.
@@ -102,7 +104,7 @@ class LoadedGenerator(Loaded):
             temperature: See `tg.models.LanguageModel.stream`, as for the other options.
             top_k: See there.
             top_p: See there.
-            stop: See there.
+            stop: As for `generate`.
             seed: See there.
 
         Raises:
@@ -112,7 +114,8 @@ class LoadedGenerator(Loaded):
             DeviceError: The device reported an error.
         """
         tokens, count = checked_prompt(prompt, self.vocabulary), checked_count(max_new_tokens)
-        draw, stops = Sampler(temperature, top_k, top_p, seed), checked_stops(stop, self.vocabulary)
+        draw = Sampler(temperature, top_k, top_p, seed)
+        stops = self.stops if stop is None else checked_stops(stop, self.vocabulary)
         if len(tokens) + count > self.capacity:
             asked = f"a prompt of {len(tokens)} tokens and {count} new ones"
             raise InputError(f"generate: {asked} exceed the capacity of {self.capacity}")

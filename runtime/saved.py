@@ -42,6 +42,8 @@ FUNCTION, STEP, GENERATOR = "function", "step", "generator"
 TOKENS, LENGTH, LOGITS, CAPACITY = "tokens", "length", "logits", "capacity"
 """The inputs of a generator's programs, `[1, count]` tokens and the number of those before them, both i32; their
 result, f32 for each token of the vocabulary; and the setting that says how many tokens a text may have."""
+STOP = "stop/"
+"""The prefix of a generator's settings whose values are the tokens that end a text, unless others are given."""
 STEP_KEY = "fold_in(key(seed), call)"
 """The formula of a call's random key; calls count from 1, and each micro-batch is a call."""
 OTHERS = "accumulate"

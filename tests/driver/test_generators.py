@@ -72,6 +72,19 @@ def test_tokens_are_those_of_the_model(saved: tuple[Any, Path]) -> None:
     assert generator.generate(LONG, 5, temperature=1.0, stop=stop) == text[: text.index(text[3])]
 
 
+def test_a_text_ends_by_the_tokens_of_the_folder(tmp_path: Path) -> None:
+    """They are in the file, and others may be given, or none."""
+    model = llama()
+    text = expected(model, LONG, 6)
+    model.options = replace(model.options, others={"eos_token_id": [text[3], 49]})
+    tg.save_generator(model, tmp_path / "model.tg", capacity=24, prompt=4)
+    generator = loaded(tmp_path / "model.tg")
+    assert generator.stops == model.stops == [text[3], 49]
+    assert generator.generate(LONG, 6) == text[: text.index(text[3])]
+    assert generator.generate(LONG, 6, stop=()) == text
+    assert generator.generate(LONG, 6, stop=text[1]) == text[: text.index(text[1])]
+
+
 def test_llama_token_by_token(tmp_path: Path) -> None:
     """Without a program for prompts; with keys of fewer heads, and positions that turn them."""
     model = llama()

@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -64,6 +65,20 @@ def test_tokens_are_those_of_python(site: Site, evaluate: Evaluate) -> None:
     assert result["texts"] == expected
     assert result["stopped"] == expected[0][: expected[0].index(expected[0][2])]
     assert (result["capacity"], result["vocabulary"]) == (40, 50)
+
+
+def test_a_text_ends_by_the_tokens_of_the_folder(site: Site, evaluate: Evaluate) -> None:
+    model = llama()
+    (text,) = model.generate(PROMPTS[0], 8, device="numpy")
+    end = int(text[4])
+    model.options = replace(model.options, others={"eos_token_id": end})
+    tg.save_generator(model, site[0] / "model.tg", capacity=40, prompt=4)
+    script = """
+      const ended = await g.generate(given.prompt, { maxNewTokens: 8 });
+      const whole = await g.generate(given.prompt, { maxNewTokens: 8, stop: [] });
+      return { ended, whole, stops: g.stops };"""
+    result = evaluate(GENERATOR + script, {"prompt": PROMPTS[0]})
+    assert result == {"ended": text.tolist()[: text.tolist().index(end)], "whole": text.tolist(), "stops": [end]}
 
 
 def test_what_is_shared_is_not_read_again_and_nothing_is_allocated(site: Site, evaluate: Evaluate) -> None:

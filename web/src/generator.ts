@@ -14,7 +14,7 @@ import { type Source } from "./source.js";
 export interface GenerationOptions extends SamplingOptions {
   /** The most tokens that are added, 64 by default. */
   readonly maxNewTokens?: number | undefined;
-  /** The tokens that end a text. */
+  /** The tokens that end a text; by default those of the file, which the model's folder named. */
   readonly stop?: number | Iterable<number> | undefined;
 }
 
@@ -28,6 +28,8 @@ export class TextGenerator {
   readonly capacity: number;
   /** The number of tokens that there are. */
   readonly vocabulary: number;
+  /** The tokens that end a text unless others are given. */
+  readonly stops: readonly number[];
   /** The programs, and how many tokens each reads. */
   readonly #parts: readonly (readonly [Executable, number])[];
   /** The tokens that the cache has. */
@@ -42,6 +44,7 @@ export class TextGenerator {
   ) {
     this.capacity = host.settings.get("capacity") as number;
     this.vocabulary = vocabularyOf(program);
+    this.stops = [...host.settings].filter(([name]) => name.startsWith("stop/")).map(([, token]) => token);
     const parts = others ? [others, executable] : [executable];
     this.#parts = parts.map((one) => [one, partOf(one.program)]);
   }
@@ -106,7 +109,7 @@ export class TextGenerator {
     if (!tokens.length) throw new InputError("generate: a prompt is a row of one or more tokens");
     if (wrong !== undefined)
       throw new InputError(`generate: the vocabulary has ${this.vocabulary} tokens, there is none of number ${wrong}`);
-    const { maxNewTokens: count = 64, stop = [] } = options;
+    const { maxNewTokens: count = 64, stop = this.stops } = options;
     if (!(Number.isSafeInteger(count) && count >= 0))
       throw new InputError(`generate: maxNewTokens must be an integer from 0, got ${count}`);
     const draw = sampler(options);

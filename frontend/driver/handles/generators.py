@@ -19,7 +19,7 @@ from tensorgrad.nn.named_values import check_has_values
 from tensorgrad.nn.values import check_kept, closed, opened
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.runtime.program import Program
-from tensorgrad.runtime.saved import CAPACITY, GENERATOR, LENGTH, LOGITS, TOKENS, Host, Saved
+from tensorgrad.runtime.saved import CAPACITY, GENERATOR, LENGTH, LOGITS, STOP, TOKENS, Host, Saved
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 from tensorgrad.runtime.weights import F32, WEIGHTS
 from tensorgrad.tracing import trees
@@ -58,7 +58,7 @@ def save_generator(
 
     The file has the parameters and two programs, which change one cache of keys and values in place: one computes the
     logits after a token, the other after so many tokens of a prompt at a time. The cache itself takes no bytes of it.
-    The tokens that end a text, `model.stops`, are not in it: pass them to `generate` there.
+    The tokens that end a text, `model.stops`, are in it.
 
     Args:
         model: An initialized `tg.models.LanguageModel`, or another module with its `most_positions`, `empty_cache` and
@@ -105,7 +105,8 @@ def save_generator(
     programs = [_program(form, capacity, count, chosen) for count in ((1, prompt) if prompt > 1 else (1,))]
     leaves = {**form.named_parameters(), **form.named_buffers()}
     values = {name: np.asarray(leaf) for name, leaf in leaves.items()}
-    host = Host(GENERATOR, LOGITS, settings={CAPACITY: float(capacity)})
+    stops = {f"{STOP}{number}": float(token) for number, token in enumerate(getattr(model, "stops", ()))}
+    host = Host(GENERATOR, LOGITS, settings={CAPACITY: float(capacity), **stops})
     Saved(programs[0], values, host, programs[1] if prompt > 1 else None).save(path, weights)
 
 
