@@ -27,6 +27,7 @@ def run_counting_sort(stage: CountingSortOp, arrays: Mapping[SSAValue, Array]) -
     unsigned = np.broadcast_to(numbers, (rows, positions)).astype(f"u{numbers.dtype.itemsize}")
     buckets = np.minimum(unsigned, stage.buckets).astype(np.int64)
     arrays[stage.order][...] = np.argsort(buckets, -1, kind="stable")
-    for row, starts in zip(buckets, arrays[stage.starts], strict=True):
-        starts[0] = 0
-        starts[1:] = np.cumsum(np.bincount(row, minlength=stage.buckets + 1))
+    if stage.starts is not None:
+        for row, starts in zip(buckets, arrays[stage.starts], strict=True):
+            starts[0] = 0
+            starts[1:] = np.cumsum(np.bincount(row, minlength=stage.buckets + 1))

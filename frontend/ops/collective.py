@@ -16,7 +16,7 @@ from tensorgrad.ops.elementwise.arithmetic import multiply
 from tensorgrad.ops.promotion import as_tensor, check_numbers
 from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.runtime.group.membership import current_group
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -114,6 +114,5 @@ def broadcast_from(x: TensorLike, root: int = 0) -> Tensor:
         [5.0, 5.0]
     """
     size = current_group().size
-    if not is_integer(root, 0) or root >= size:
-        raise OptionError(f"broadcast_from: root must be a rank of the group, from 0 to {size - 1}, got {root!r}")
+    root = checked_integer(root, "broadcast_from: root, a rank of the group,", 0, size - 1)
     return emit(collective.CollectiveBroadcastOp, [as_tensor(x)], root=integer(root), size=integer(size))

@@ -274,7 +274,10 @@ def repeat(x: TensorLike, repeats: TensorLike, axis: int | None = None) -> Tenso
         )
     numbers: Any = np.asarray(repeats) if isinstance(repeats, Array) else repeats
     listed = isinstance(numbers, (tuple, list)) or (isinstance(numbers, np.ndarray) and numbers.ndim > 0)
-    counts = [checked_extent(count, "repeat: a number of repeats") for count in (numbers if listed else [numbers])]
+    counts = [
+        int(count) if isinstance(count, bool | np.bool_) else checked_extent(count, "repeat: a number of repeats")
+        for count in (numbers if listed else [numbers])
+    ]
     if builtins.min(counts, default=0) < 0 or (listed and len(counts) not in (1, extent)):
         raise ShapeError(f"repeat: {repeats} does not fit axis {place} of {tensor.shape}")
     if len(counts) != 1:

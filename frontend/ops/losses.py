@@ -164,12 +164,14 @@ def check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
         )
 
 
-def _check_ignored(what: str, labels: Tensor, ignore_index: int | None) -> None:
+def _ignored(what: str, labels: Tensor, ignore_index: int | None) -> int | None:
+    """Returns the label that is ignored, if there is one, as a Python integer that a label can be."""
     if ignore_index is None:
-        return
-    limits = np.iinfo(labels.dtype)
-    if not limits.min <= checked_integer(ignore_index, f"{what}: ignore_index") <= limits.max:
-        raise OptionError(f"{what}: no {SHORT[labels.dtype]} label can be {ignore_index}, ignore_index")
+        return None
+    limits, ignored = np.iinfo(labels.dtype), checked_integer(ignore_index, f"{what}: ignore_index")
+    if not limits.min <= ignored <= limits.max:
+        raise OptionError(f"{what}: no {SHORT[labels.dtype]} label can be {ignored}, ignore_index")
+    return ignored
 
 
 @recorded_whole
@@ -219,7 +221,7 @@ def cross_entropy(
         weights = _class_weights(what, weight, scores)
         return REDUCTIONS[reduction](_soft_losses(scores, targets, weights, label_smoothing))
     check_labels(what, scores, targets)
-    _check_ignored(what, targets, ignore_index)
+    ignore_index = _ignored(what, targets, ignore_index)
     weights = _class_weights(what, weight, scores)
     hard_labels = _Labels(targets, weights, ignore_index)
     if not label_smoothing:
@@ -272,7 +274,7 @@ def nll(
     scores, targets = as_tensor(log_probabilities), as_tensor(labels)
     check_reduction(what, reduction)
     check_labels(what, scores, targets)
-    _check_ignored(what, targets, ignore_index)
+    ignore_index = _ignored(what, targets, ignore_index)
     hard_labels = _Labels(targets, _class_weights(what, weight, scores), ignore_index)
     return hard_labels.reduced(hard_labels.weighted(negative(picked(what, scores, hard_labels.places))), reduction)
 

@@ -349,7 +349,9 @@ def avg_pool(
     tensor = common_numbers("avg_pool", x)[0]
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
     pool = Pool("avg_pool", tensor, size, stride, padding, dilation, ceil_mode)
-    if divisor_override is not None and not checked_extent(divisor_override, "avg_pool: divisor_override"):
+    if divisor_override is not None:
+        divisor_override = checked_extent(divisor_override, "avg_pool: divisor_override")
+    if divisor_override == 0:
         raise OptionError("avg_pool: divisor_override is 0")
     rank = tensor.ndim
     total = sum_over(pool.windows(tensor, 0.0), tuple(range(rank, rank + len(pool.axes))))

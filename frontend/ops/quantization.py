@@ -17,7 +17,7 @@ from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import bitwise_and, bitwise_right_shift, multiply, subtract
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.shape import arange, broadcast_to, reshape, take
-from tensorgrad.tracing.checks import checked_extent, is_integer
+from tensorgrad.tracing.checks import checked_extent, checked_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.location import user_line
@@ -94,7 +94,8 @@ def scheme_of(what: str, bits: object, scheme: object) -> str:
     Raises:
         OptionError: There is none of so many bits, or of this name.
     """
-    if not is_integer(bits) or bits not in DEFAULTS:
+    bits = checked_integer(bits, f"{user_line()}: {what}: bits")
+    if bits not in DEFAULTS:
         raise OptionError(f"{user_line()}: {what}: bits must be one of {', '.join(map(str, DEFAULTS))}, got {bits!r}")
     name = DEFAULTS[bits] if scheme is None else scheme
     fitting = [known for known, form in SCHEMES.items() if form.bits == bits]
@@ -230,8 +231,8 @@ def _checked_rows(words: Tensor, scales: Tensor, scheme: Scheme, group: int, row
     group = checked_extent(group, "dequantize: group", 1)
     if words.ndim != 2 or scales.ndim != 2 or words.shape[1] != scales.shape[1]:
         raise ShapeError(f"dequantize: the words are {words.shape}, the scales {scales.shape}: both are [.., columns]")
-    count = words.shape[0] * scheme.codes_per_word if rows is None else rows
-    if not is_integer(count, 0) or -(-count // scheme.codes_per_word) != words.shape[0]:
+    count = words.shape[0] * scheme.codes_per_word if rows is None else checked_extent(rows, "dequantize: rows", 0)
+    if -(-count // scheme.codes_per_word) != words.shape[0]:
         raise ShapeError(
             f"dequantize: {words.shape[0]} words have {scheme.codes_per_word} codes each, not {count!r} rows together"
         )

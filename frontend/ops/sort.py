@@ -15,6 +15,7 @@ from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
 from tensorgrad.ops.promotion import as_tensor, bitcast, broadcast_to, cast
 from tensorgrad.ops.reduce import max, min
 from tensorgrad.ops.shape import expand_dims, normalized_axis, positions, reshape, take_along_axis
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -89,6 +90,7 @@ def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[
         (Array([9., 5.], dtype=f32), Array([1, 2], dtype=i32))
     """
     tensor, place = _rows(x, axis, "top_k")
+    k = checked_extent(k, "top_k: k")
     if not 0 <= k <= tensor.shape[place]:
         raise ShapeError(f"top_k: axis {place} of {tensor.shape} does not have {k} elements")
     if 0 < k <= SELECTED:

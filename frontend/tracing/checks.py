@@ -22,20 +22,20 @@ def checked_integer(
     most: int | None = None,
     error: type[TensorgradError] = OptionError,
 ) -> int:
-    """Returns an integer of Python's, NumPy's or of an array of one as a Python integer; booleans are none.
+    """Returns an integer of Python's, NumPy's or of an array without axes as a Python integer; booleans are none.
 
     Args:
         value: The value of an option.
         what: Who takes it, and its name, as in `chunk: the number of parts`.
         least: The smallest integer that is taken.
-        most: The largest one, with `least`.
+        most: The largest one.
         error: What is raised for anything else.
 
     Raises:
         OptionError: It is no such integer; or another `error`.
     """
+    is_boolean = isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_
     try:
-        is_boolean = isinstance(value, bool | np.bool_)
         number = None if is_boolean else operator.index(cast(Any, value))
     except TypeError:
         number = None

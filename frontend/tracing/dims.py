@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorgrad.errors import InputError, ShapeError
 from tensorgrad.runtime.conversion import to_numpy
-from tensorgrad.tracing.checks import checked_extent, is_integer
+from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.dtypes import SHORT, Dim, Spec, is_float
 from tensorgrad.tracing.location import user_line
 
@@ -49,8 +49,8 @@ def dim(
     if not isinstance(name, str) or not name.isidentifier():
         raise ShapeError(f"the name of an extent must be an identifier, got {name!r}")
     at_most = checked_extent(at_most, f"extent {name!r}: at_most", 1)
-    sizes = () if buckets is None else tuple(buckets)
-    if not all(is_integer(size, 1) for size in sizes) or sorted({*sizes}) != [*sizes]:
+    sizes = tuple(checked_extent(size, f"extent {name!r}: a bucket", 1) for size in buckets or ())
+    if sorted({*sizes}) != [*sizes]:
         raise ShapeError(f"extent {name!r}: buckets must be positive integers in ascending order, got {buckets!r}")
     if buckets is not None and sizes[-1:] != (at_most,):
         raise ShapeError(f"extent {name!r}: the last bucket must be at_most, {at_most}, got {buckets!r}")

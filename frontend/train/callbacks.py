@@ -46,11 +46,6 @@ def _mode(owner: str, mode: str) -> str:
     return mode
 
 
-def _count(owner: str, name: str, value: int | None, least: int = 1) -> None:
-    if value is not None:
-        checked_integer(value, f"{owner}: {name}", least)
-
-
 def _is_better(value: float, best: float | None, mode: str, by: float = 0.0) -> bool:
     if math.isnan(value):
         return False
@@ -89,7 +84,7 @@ class EarlyStop(Callback):
 
     def __post_init__(self) -> None:
         _mode("EarlyStop", self.mode)
-        _count("EarlyStop", "patience", self.patience)
+        self.patience = checked_integer(self.patience, "EarlyStop: patience", 1)
         if not 0 <= self.min_delta < math.inf:
             raise OptionError(f"EarlyStop: min_delta must be a number from 0, got {self.min_delta!r}")
 
@@ -208,8 +203,9 @@ class Checkpoints(Callback):
 
     def __post_init__(self) -> None:
         self.folder = Path(self.folder)
-        _count("Checkpoints", "every", self.every)
-        _count("Checkpoints", "keep", self.keep)
+        if self.every is not None:
+            self.every = checked_integer(self.every, "Checkpoints: every", 1)
+        self.keep = checked_integer(self.keep, "Checkpoints: keep", 1)
         _mode("Checkpoints", self.mode)
         self._improved = False
         self._before: tuple[float | None, int | None] = (None, None)

@@ -400,7 +400,13 @@ def fit(
         (6, 3, True)
     """
     refuse_inside_trace("tg.fit")
-    _check(training, data, steps, epochs, evaluate, evaluate_every, prefetch)
+    where = f"{user_line()}: fit:"
+    steps, epochs, evaluate_every = (
+        None if value is None else checked_integer(value, f"{where} {name}", 1)
+        for name, value in (("steps", steps), ("epochs", epochs), ("evaluate_every", evaluate_every))
+    )
+    prefetch = checked_integer(prefetch, f"{where} prefetch", 0)
+    _check(where, training, data, steps, epochs, evaluate, evaluate_every)
     if training.group is not None and isinstance(data, Placed):
         data.check_parts()
     for name, path in (("log", log), ("plot", plot)):
@@ -482,15 +488,14 @@ def _is_evaluated(run: _Run) -> bool:
 
 
 def _check(
+    where: str,
     training: object,
     data: object,
     steps: int | None,
     epochs: int | None,
     evaluate: object,
     evaluate_every: int | None,
-    prefetch: int,
 ) -> None:
-    where = f"{user_line()}: fit:"
     if not isinstance(training, Training):
         raise OptionError(f"{where} takes what tg.compile gives, got {type(training).__name__}")
     if not isinstance(data, Iterable) or isinstance(data, Mapping):
@@ -498,11 +503,6 @@ def _check(
     training._state.check_steps("fit")
     if steps is None and epochs is None:
         raise OptionError(f"{where} give steps= or epochs=")
-    least = {"steps": (steps, 1), "epochs": (epochs, 1), "evaluate_every": (evaluate_every, 1)}
-    least["prefetch"] = (prefetch, 0)
-    for name, (value, lowest) in least.items():
-        if value is not None:
-            checked_integer(value, f"{where} {name}", lowest)
     if isinstance(data, Iterator) and epochs is not None and epochs > 1:
         raise InputError(f"{where} an iterator can be gone through once, not for {epochs} epochs")
     if evaluate is not None and not callable(evaluate):

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.ops import random
-from tensorgrad.tracing.checks import checked_integer, is_integer
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.train.data import Batch, Placed, key_of, permutation
 from tensorgrad.train.documents import Encode, Source, TokenizerLike, counts_of, documents_of, encoder_of
 
@@ -287,16 +287,17 @@ def text(
         >>> batch["segments"].tolist(), batch["positions"].tolist()
         ([[1, 1, 1, 2, 2]], [[0, 1, 2, 0, 1]])
     """
-    lengths = (length,) if is_integer(length, 1) else tuple(length) if isinstance(length, list | tuple) else ()
-    if not lengths or not all(is_integer(each, 1) for each in lengths) or sorted({*lengths}) != [*lengths]:
+    several = length if isinstance(length, list | tuple) else (length,)
+    lengths = tuple(checked_integer(each, "text: length", 1) for each in several)
+    if not lengths or sorted({*lengths}) != [*lengths]:
         raise OptionError(f"text: length must be a positive integer, or several from the least, got {length!r}")
     if len(lengths) > 1 and pack:
         raise OptionError("text: packed rows have one length; several are for pack=False")
     size = checked_integer(size, "text: size", 1)
     if last not in ("drop", "pad"):
         raise OptionError(f"text: last must be drop or pad, got {last!r}")
-    if end is not None and not is_integer(end, 0):
-        raise OptionError(f"text: end must be a token, got {end!r}")
+    if end is not None:
+        end = checked_integer(end, "text: end", 0)
     key, encode = key_of("text", shuffle), encoder_of(tokenizer)
     documents = documents_of(source, separator, field)
     counts = counts_of(documents, encode)

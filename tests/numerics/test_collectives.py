@@ -218,7 +218,7 @@ def test_errors() -> None:
             tg.jit(lambda x: tg.all_reduce(x, "mean"))(x.astype(np.int32))
         with pytest.raises(DTypeError, match="takes numbers, not bool"):
             tg.jit(lambda x: tg.all_reduce(x > 0))(x)
-        with pytest.raises(OptionError, match="root must be a rank of the group, from 0 to 1, got 2"):
+        with pytest.raises(OptionError, match="root, a rank of the group, must be an integer from 0 to 1, got 2"):
             tg.jit(lambda x: tg.broadcast_from(x, 2))(x)
 
     simulate(2, run, timeout=TIMEOUT)

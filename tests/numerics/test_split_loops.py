@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,24 @@ def test_rotations_and_pads(size: int, shift: int) -> None:
     ]
     for function, expected in functions:
         np.testing.assert_array_equal(tg.jit(function, device="cpu")(x), expected)
+
+
+@pytest.mark.parametrize("size", [200, 40_000])
+@pytest.mark.parametrize(("shifts", "is_split"), [([7] * 12, True), ([3, 5, 7, 3], True), (range(3, 13), False)])
+def test_several_conditions(size: int, shifts: Sequence[int], is_split: bool) -> None:
+    """Those of equal ranges share a loop, and there are never many, also where blocks begin at run time."""
+    x = np.random.default_rng(3).normal(size=(2, size)).astype(np.float32)
+
+    def sums(x: Any, library: Any) -> Any:
+        total = x
+        for shift in shifts:
+            total = total * 0.5 + library.roll(x, shift, 1)
+        return total
+
+    module = tg.jit(lambda x: sums(x, tg), device="cpu")
+    np.testing.assert_array_equal(module(x), sums(x, np))
+    code = module.module("cpu")
+    assert code.count("scf.for") <= 8 and ("scf.if" not in code) == is_split
 
 
 def test_gradients() -> None:

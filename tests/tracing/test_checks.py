@@ -26,6 +26,11 @@ TAKEN: dict[str, Callable[[Any], Any]] = {
     "Conv2d": lambda n: tg.nn.Conv2d(n, n, n).initialized(0)(np.ones((1, 2, 3, 3), np.float32)),
     "batches": lambda n: next(iter(tg.data.batches({"x": X[0]}, size=n)))["x"],
     "scan": lambda n: tg.scan(lambda c, x: (c + 1.0, c), 0.0, length=n)[1],
+    "top_k": lambda n: tg.top_k(np.arange(300.0), n)[1],
+    "top_k of few": lambda n: tg.top_k(np.arange(50_257.0), n * 5)[1],
+    "repeat": lambda n: tg.repeat(X[0], n, 0),
+    "ignore_index": lambda n: tg.cross_entropy(X[0], np.arange(4), ignore_index=n),
+    "avg_pool": lambda n: tg.avg_pool(X, n, divisor_override=n),
     "schedule": lambda n: np.float32(tg.optim.schedules.step(0.1, every=n, factor=0.5)(3)),
 }
 
@@ -38,6 +43,19 @@ def test_integers_of_numpy(name: str) -> None:
         np.testing.assert_array_equal(np.asarray(function(number)), expected)
 
 
+def test_callbacks_keep_pythons() -> None:
+    """Of an unsigned integer the negative one is large."""
+    two: Any = np.uint8(2)
+    checkpoints = tg.callbacks.Checkpoints("folder", every=two, keep=two)
+    stop = tg.callbacks.EarlyStop("loss", patience=two)
+    for number in (checkpoints.every, checkpoints.keep, stop.patience):
+        assert type(number) is int
+
+
+def test_booleans_say_what_is_repeated() -> None:
+    assert tg.repeat([1, 2, 3], [True, False, True]).tolist() == [1, 3]
+
+
 def test_what_is_refused() -> None:
     for value, least, most, message in (
         (True, None, None, "x must be an integer, got True"),
@@ -47,6 +65,7 @@ def test_what_is_refused() -> None:
         ("3", 0, None, "x must be an integer from 0, got '3'"),
         (7, 0, 6, "x must be an integer from 0 to 6, got 7"),
         (np.array([1, 2]), None, None, "x must be an integer, got array"),
+        (tg.array(True), None, None, "x must be an integer, got Array"),
     ):
         with pytest.raises(OptionError, match=message):
             checked_integer(value, "x", least, most)

@@ -279,12 +279,12 @@ def test_a_training_of_several_lengths() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"length": 0}, OptionError, "length must be a positive integer, or several from the least, got 0"),
+        ({"length": 0}, OptionError, "length must be a positive integer, got 0"),
         ({"length": [8, 4], "pack": False}, OptionError, r"several from the least, got \[8, 4\]"),
         ({"length": [4, 8]}, OptionError, "packed rows have one length"),
         ({"size": 0}, OptionError, "size must be a positive integer, got 0"),
         ({"last": "keep"}, OptionError, "last must be drop or pad, got 'keep'"),
-        ({"end": -1}, OptionError, "end must be a token, got -1"),
+        ({"end": -1}, OptionError, "end must be an integer from 0, got -1"),
         ({"shuffle": "yes"}, OptionError, "text: shuffle must be a seed or a key"),
         ({"separator": ""}, OptionError, "separator and field must be texts"),
         ({"size": 50}, OptionError, "93 tokens fill no batch of 50 rows of 7; give last='pad'"),

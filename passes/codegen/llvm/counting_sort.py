@@ -19,7 +19,7 @@ from tensorgrad.dialects.schedule import CountingSortSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_loops import Loops
-from tensorgrad.passes.codegen.llvm.loops import parallel
+from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
 from tensorgrad.passes.codegen.llvm.packing import sequential
 from tensorgrad.passes.scalars import Value
 
@@ -30,17 +30,26 @@ def write_counting_sort(
     """Writes a loop over the rows of the tasks in [`first`, `last`)."""
     stage = kernel.counting_sort
     assert stage is not None  # guaranteed by the kernel's verifier
+    scratch = new_array(code.block, i32, stage.buckets + 2) if stage.starts is None else None
     stop = (last * schedule.rows).at_most(stage.extents[0])
-    sequential(code, stop, lambda row: _Row(stage, code, row).write(), start=first * schedule.rows)
+    sequential(code, stop, lambda row: _Row(stage, code, row, scratch).write(), start=first * schedule.rows)
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One row of a counting sort."""
+    """One row of a counting sort.
+
+    Attributes:
+        stage: The sort.
+        code: Where to write.
+        row: The number of the row.
+        scratch: Memory for the starts, if they are no result.
+    """
 
     stage: CountingSortOp
     code: Code
     row: Value
+    scratch: SSAValue | None
 
     def write(self) -> None:
         """Writes the steps of the sort."""
@@ -67,7 +76,8 @@ class _Row:
     def _place(self, position: Value) -> None:
         most = self.stage.extents[1] - 1  # so that places are seen to lie within the row
         place = self._increase(self._bucket(position) + 1).as_index().at_most(most)
-        self._put(position.cast(arith.IndexCastOp, i32), self.stage.order, place)
+        loops = self._loops(place, self.stage.extents[1])
+        self.code.store(position.cast(arith.IndexCastOp, i32), self.stage.order, affine.dims(2), loops)
 
     def _increase(self, at: Value) -> Value:
         """Adds 1 to a start, and returns its old value."""
@@ -76,24 +86,26 @@ class _Row:
         return old
 
     def _bucket(self, position: Value) -> Value:
-        place = affine.dims(2)
-        loops = Loops((self.row, position), self.stage.extents, tuple(place))
+        loops = self._loops(position, self.stage.extents[1])
         number = self.code.load(self.stage.numbers, self.stage.map.data.results, loops)
         number = number if number.type == i64 else number.cast(arith.ExtUIOp, i64)
         return number.as_index().at_most(self.stage.buckets)
 
-    # The results
+    # The starts
 
     def _start(self, at: Value) -> Value:
-        return self.code.load(self.stage.starts, affine.dims(2), self._loops(self.stage.starts, at))
+        if self.scratch is not None:
+            return self.code.element(self.scratch, at)
+        assert self.stage.starts is not None
+        return self.code.load(self.stage.starts, affine.dims(2), self._loops(at, self.stage.buckets + 2))
 
     def _put_start(self, value: Value, at: Value) -> None:
-        self._put(value, self.stage.starts, at)
+        if self.scratch is not None:
+            self.code.put(value, self.scratch, at)
+        else:
+            assert self.stage.starts is not None
+            self.code.store(value, self.stage.starts, affine.dims(2), self._loops(at, self.stage.buckets + 2))
 
-    def _put(self, value: Value, buffer: SSAValue, at: Value) -> None:
-        self.code.store(value, buffer, affine.dims(2), self._loops(buffer, at))
-
-    def _loops(self, buffer: SSAValue, at: Value) -> Loops:
-        rows, positions = self.stage.extents
-        width = positions if buffer is self.stage.order else self.stage.buckets + 2
-        return Loops((self.row, at), (rows, width), tuple(affine.dims(2)))
+    def _loops(self, at: Value, width: int) -> Loops:
+        """Returns the loops over the rows of a matrix and their `width` elements."""
+        return Loops((self.row, at), (self.stage.extents[0], width), tuple(affine.dims(2)))

@@ -21,20 +21,24 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.codegen.llvm.unswitch import MOST_OPS_TWICE, with_branch
+from tensorgrad.passes.codegen.llvm.unswitch import with_choices
 from tensorgrad.passes.scalars import constant_integer
 
 FEWEST_ITERATIONS = 32
-"""The fewest iterations of a loop that is split: shorter ones fill few vectors, and masks cost less."""
+"""The fewest iterations of a loop that is split, if they are known: shorter ones fill few vectors, where masks cost
+less."""
+
+MOST_LOOPS, MOST_OPS = 8, 512
+"""The most loops that one is split into, and the most ops of all of them: each is compiled on its own."""
 
 
 @dataclass(frozen=True)
 class _Condition:
-    """A choice that holds for the indices from `first` on, but before `last`."""
+    """A choice that holds for the indices from `start` on, up to `stop`, which is excluded."""
 
     choice: scf.IfOp
-    first: int
-    last: int
+    start: int
+    stop: int
 
 
 def split_loops(block: Block) -> bool:
@@ -48,32 +52,47 @@ def split_loops(block: Block) -> bool:
         for region in op.regions:
             for inner in region.blocks:
                 changed |= split_loops(inner)
-        if isinstance(op, scf.ForOp) and (condition := _condition(op)) is not None:
-            _split(op, condition)
-            changed = True
+        if isinstance(op, scf.ForOp):
+            changed |= _split(op)
     return changed
 
 
-def _condition(loop: scf.ForOp) -> _Condition | None:
-    """Returns the first condition on a loop's index in its body; `None` if the loop stays as it is."""
+def _split(loop: scf.ForOp) -> bool:
+    """Replaces a loop by one for each range of its index in which no condition changes; returns whether it has any."""
     low, high = constant_integer(loop.lb), constant_integer(loop.ub)
     is_short = low is not None and high is not None and high - low < FEWEST_ITERATIONS
     if loop.results or is_short or constant_integer(loop.step) != 1:
-        return None
+        return False
+    conditions = list(_conditions(loop.body.block, loop.body.block.args[0]))
+    first, last = low or 0, high
+    bounds = sorted({bound for condition in conditions for bound in (condition.start, condition.stop)})
+    inside = [bound for bound in bounds if bound > first and (last is None or bound < last)]
     ops = list(operations(loop.body.block))
-    if len(ops) > MOST_OPS_TWICE or any(isinstance(op, scf.ForOp) for op in ops):
-        return None
-    return next(_conditions(loop), None)
+    count = len(inside) + 1
+    if not conditions or count > MOST_LOOPS or count * len(ops) > MOST_OPS:
+        return False
+    if any(isinstance(op, scf.ForOp) for op in ops):
+        return False
+    values = [loop.lb, *(_within(loop, bound) for bound in inside), loop.ub]
+    for number, start in enumerate([first, *inside]):
+        part = with_choices(loop, {c.choice: c.start <= start < c.stop for c in conditions})
+        part.operands = [values[number], values[number + 1], *part.operands[2:]]
+        _insert(loop, part)
+    Rewriter.erase_op(loop)
+    return True
 
 
-def _conditions(loop: scf.ForOp) -> Iterator[_Condition]:
-    index = loop.body.block.args[0]
-    for op in loop.body.block.ops:
+def _conditions(block: Block, index: SSAValue) -> Iterator[_Condition]:
+    """Yields the choices in a block whose conditions are ranges of a loop's index, and those in their branches."""
+    for op in block.ops:
         if isinstance(op, scf.IfOp) and isinstance(cond := op.cond.owner, arith.CmpiOp):
             offset, bound = _offset(cond.lhs, index), constant_integer(cond.rhs)
             if cond.predicate.value.data == _BELOW and offset is not None and bound is not None:
-                first = max(-offset, 0)
-                yield _Condition(op, first, max(bound - offset, first))
+                start = max(-offset, 0)
+                yield _Condition(op, start, max(bound - offset, start))
+                for region in op.regions:
+                    for branch in region.blocks:
+                        yield from _conditions(branch, index)
 
 
 _BELOW = arith.CMPI_COMPARISON_OPERATIONS.index("ult")
@@ -90,45 +109,20 @@ def _offset(value: SSAValue, index: SSAValue) -> int | None:
     return -number if number is not None and isinstance(op, arith.SubiOp) else number
 
 
-def _split(loop: scf.ForOp, condition: _Condition) -> None:
-    """Replaces a loop by those before, in and behind the range in which a condition holds, and splits these further."""
-    block, choice = loop.parent, condition.choice
-    assert block is not None
-    middle = [_within(loop, bound) for bound in (condition.first, condition.last)]
-    bounds = [loop.lb, *middle, loop.ub]
-    branches = (choice.false_region, choice.true_region, choice.false_region)
-    for low, high, branch in zip(bounds, bounds[1:], branches, strict=False):
-        if not _is_empty(low, high):
-            part = with_branch(loop, choice, branch)
-            part.operands = [low, high, *part.operands[2:]]
-            block.insert_op_before(part, loop)
-            following = _condition(part)
-            if following is not None:
-                _split(part, following)
-    Rewriter.erase_op(loop)
-
-
-def _is_empty(low: SSAValue, high: SSAValue) -> bool:
-    first, last = constant_integer(low), constant_integer(high)
-    return low is high or (first is not None and last is not None and first >= last)
-
-
 def _within(loop: scf.ForOp, bound: int) -> SSAValue:
-    """Returns a bound within those of a loop."""
-    low, high = constant_integer(loop.lb), constant_integer(loop.ub)
-    if bound <= (low or 0):  # no index is less than 0
-        return loop.lb
-    if high is not None and bound >= high:
-        return loop.ub
-    result = _insert(loop, arith.ConstantOp(IntegerAttr(bound, IndexType())))
-    if high is None:
-        result = _insert(loop, arith.MinUIOp(result, loop.ub))
-    return result if low is not None else _insert(loop, arith.MaxUIOp(result, loop.lb))
+    """Returns a bound as a value within those of a loop that aren't known."""
+    result = _insert(loop, arith.ConstantOp(IntegerAttr(bound, IndexType()))).results[0]
+    if constant_integer(loop.ub) is None:
+        result = _insert(loop, arith.MinUIOp(result, loop.ub)).results[0]
+    if constant_integer(loop.lb) is None:
+        result = _insert(loop, arith.MaxUIOp(result, loop.lb)).results[0]
+    return result
 
 
-def _insert(loop: scf.ForOp, op: Operation) -> SSAValue:
+def _insert(loop: scf.ForOp, op: Operation) -> Operation:
+    """Inserts an op before a loop, and returns it."""
     block = loop.parent
     assert block is not None
     op.location = loop.location
     block.insert_op_before(op, loop)
-    return op.results[0]
+    return op

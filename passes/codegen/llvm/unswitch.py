@@ -13,7 +13,7 @@ for i:                              if c:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -66,32 +66,34 @@ def _choice(loop: scf.ForOp) -> scf.IfOp | None:
 def _unswitched(loop: scf.ForOp, choice: scf.IfOp) -> scf.IfOp:
     """Returns the choice between two copies of a loop, in each of which it has been made."""
     if_true, if_false = (
-        Region(Block([with_branch(loop, choice, branch), yield_op(())]))
-        for branch in (choice.true_region, choice.false_region)
+        Region(Block([with_choices(loop, {choice: outcome}), yield_op(())])) for outcome in (True, False)
     )
     result = scf.IfOp(choice.cond, [], if_true, if_false)
     result.location = choice.location
     return result
 
 
-def with_branch(loop: scf.ForOp, choice: scf.IfOp, branch: Region) -> scf.ForOp:
-    """Returns a copy of a loop without results, with the ops of a branch in place of a choice."""
+def with_choices(loop: scf.ForOp, outcomes: Mapping[scf.IfOp, bool]) -> scf.ForOp:
+    """Returns a copy of a loop without results, with the ops of one branch in place of each choice that is made.
+
+    Choices lie in the loop's body, or in branches of others that are made.
+    """
     body = Block(arg_types=[argument.type for argument in loop.body.block.args])
     values: dict[SSAValue, SSAValue] = dict(zip(loop.body.block.args, body.args, strict=True))
 
-    def add(op: Operation) -> None:
-        body.add_op(cloned(op, values))
+    def copy(ops: Iterable[Operation]) -> None:
+        for op in ops:
+            if isinstance(op, scf.IfOp) and op in outcomes:
+                branch = op.true_region if outcomes[op] else op.false_region
+                inner = list(branch.block.ops) if branch.blocks else []
+                copy(inner[:-1])
+                results = inner[-1].operands if inner else ()
+                values.update((old, values.get(new, new)) for old, new in zip(op.results, results, strict=True))
+            else:
+                body.add_op(cloned(op, values))
 
-    for op in loop.body.block.ops:
-        if op is not choice:
-            add(op)
-            continue
-        ops = list(branch.block.ops) if branch.blocks else []
-        for inner in ops[:-1]:
-            add(inner)
-        for last in ops[-1:]:
-            values.update((old, values.get(new, new)) for old, new in zip(op.results, last.operands, strict=True))
-    copy = scf.ForOp(loop.lb, loop.ub, loop.step, (), body)
-    copy.attributes |= loop.attributes
-    copy.location = loop.location
-    return copy
+    copy(loop.body.block.ops)
+    result = scf.ForOp(loop.lb, loop.ub, loop.step, (), body)
+    result.attributes |= loop.attributes
+    result.location = loop.location
+    return result

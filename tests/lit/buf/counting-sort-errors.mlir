@@ -4,29 +4,29 @@
 func.func @f(%x: memref<8xf32>, %o: memref<1x8xi32>, %s: memref<1x7xi32>) {
   buf.kernel grid = [1] ins(%x : memref<8xf32>) outs(%o, %s : memref<1x8xi32>, memref<1x7xi32>) {
   ^bb0(%0: memref<8xf32>, %1: memref<1x8xi32>, %2: memref<1x7xi32>):
-    buf.counting_sort ins(%0 : memref<8xf32>) outs(%1, %2 : memref<1x8xi32>, memref<1x7xi32>) {map = affine_map<(d0, d1) -> (d1)>}
+    buf.counting_sort ins(%0 : memref<8xf32>) outs(%1 : memref<1x8xi32>) starts(%2 : memref<1x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d1)>}
   }
   func.return
 }
 
 // -----
 
-// CHECK: an order and its starts are matrices of i32, not memref<8xi32> and memref<1x7xi32>
+// CHECK: an order is a matrix of i32, not memref<8xi32>
 func.func @f(%x: memref<8xi32>, %o: memref<8xi32>, %s: memref<1x7xi32>) {
   buf.kernel grid = [1] ins(%x : memref<8xi32>) outs(%o, %s : memref<8xi32>, memref<1x7xi32>) {
   ^bb0(%0: memref<8xi32>, %1: memref<8xi32>, %2: memref<1x7xi32>):
-    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1, %2 : memref<8xi32>, memref<1x7xi32>) {map = affine_map<(d0, d1) -> (d1)>}
+    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1 : memref<8xi32>) starts(%2 : memref<1x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d1)>}
   }
   func.return
 }
 
 // -----
 
-// CHECK: a row has an order, and two more starts than buckets, not memref<2x8xi32> and memref<1x7xi32>
+// CHECK: the starts of 5 buckets are memref<2x7xi32>, not memref<1x7xi32>
 func.func @f(%x: memref<2x8xi32>, %o: memref<2x8xi32>, %s: memref<1x7xi32>) {
   buf.kernel grid = [2] ins(%x : memref<2x8xi32>) outs(%o, %s : memref<2x8xi32>, memref<1x7xi32>) {
   ^bb0(%0: memref<2x8xi32>, %1: memref<2x8xi32>, %2: memref<1x7xi32>):
-    buf.counting_sort ins(%0 : memref<2x8xi32>) outs(%1, %2 : memref<2x8xi32>, memref<1x7xi32>) {map = affine_map<(d0, d1) -> (d0, d1)>}
+    buf.counting_sort ins(%0 : memref<2x8xi32>) outs(%1 : memref<2x8xi32>) starts(%2 : memref<1x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d0, d1)>}
   }
   func.return
 }
@@ -37,7 +37,7 @@ func.func @f(%x: memref<2x8xi32>, %o: memref<2x8xi32>, %s: memref<1x7xi32>) {
 func.func @f(%x: memref<8xi32>, %o: memref<1x8xi32>, %s: memref<1x7xi32>) {
   buf.kernel grid = [1] ins(%x : memref<8xi32>) outs(%o, %s : memref<1x8xi32>, memref<1x7xi32>) {
   ^bb0(%0: memref<8xi32>, %1: memref<1x8xi32>, %2: memref<1x7xi32>):
-    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1, %2 : memref<1x8xi32>, memref<1x7xi32>) {map = affine_map<(d0) -> (d0)>}
+    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1 : memref<1x8xi32>) starts(%2 : memref<1x7xi32>) {buckets = 5 : i64, map = affine_map<(d0) -> (d0)>}
   }
   func.return
 }
@@ -48,7 +48,7 @@ func.func @f(%x: memref<8xi32>, %o: memref<1x8xi32>, %s: memref<1x7xi32>) {
 func.func @f(%x: memref<8xi32>, %o: memref<2x8xi32>, %s: memref<2x7xi32>) {
   buf.kernel grid = [2] ins(%x : memref<8xi32>) outs(%o, %s : memref<2x8xi32>, memref<2x7xi32>) {
   ^bb0(%0: memref<8xi32>, %1: memref<2x8xi32>, %2: memref<2x7xi32>):
-    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1, %2 : memref<2x8xi32>, memref<2x7xi32>) {map = affine_map<(d0, d1) -> (d0 + d1)>}
+    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1 : memref<2x8xi32>) starts(%2 : memref<2x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d0 + d1)>}
   }
   func.return
 }
@@ -59,7 +59,7 @@ func.func @f(%x: memref<8xi32>, %o: memref<2x8xi32>, %s: memref<2x7xi32>) {
 func.func @f(%x: memref<8xi32>, %o: memref<2x8xi32>, %s: memref<2x7xi32>) {
   buf.kernel grid = [2, 8] ins(%x : memref<8xi32>) outs(%o, %s : memref<2x8xi32>, memref<2x7xi32>) {
   ^bb0(%0: memref<8xi32>, %1: memref<2x8xi32>, %2: memref<2x7xi32>):
-    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1, %2 : memref<2x8xi32>, memref<2x7xi32>) {map = affine_map<(d0, d1) -> (d1)>}
+    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1 : memref<2x8xi32>) starts(%2 : memref<2x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d1)>}
   }
   func.return
 }
@@ -70,7 +70,18 @@ func.func @f(%x: memref<8xi32>, %o: memref<2x8xi32>, %s: memref<2x7xi32>) {
 func.func @f(%x: memref<8xi32>, %o: memref<2x8xi32>, %s: memref<2x7xi32>) {
   buf.kernel grid = [2] ins(%x : memref<8xi32>) outs(%o, %s : memref<2x8xi32>, memref<2x7xi32>) schedule = #buf.schedule<counting_sort, groups = [1, 1, 1]> {
   ^bb0(%0: memref<8xi32>, %1: memref<2x8xi32>, %2: memref<2x7xi32>):
-    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1, %2 : memref<2x8xi32>, memref<2x7xi32>) {map = affine_map<(d0, d1) -> (d1)>}
+    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1 : memref<2x8xi32>) starts(%2 : memref<2x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d1)>}
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a number of buckets is not negative, got -1
+func.func @f(%x: memref<8xi32>, %o: memref<1x8xi32>) {
+  buf.kernel grid = [1] ins(%x : memref<8xi32>) outs(%o : memref<1x8xi32>) {
+  ^bb0(%0: memref<8xi32>, %1: memref<1x8xi32>):
+    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1 : memref<1x8xi32>) {buckets = -1 : i64, map = affine_map<(d0, d1) -> (d1)>}
   }
   func.return
 }

@@ -126,14 +126,14 @@ func.func @attention(%q: memref<8x8xf32>, %o: memref<2x8x4xf32>, %l: memref<2x8x
 func.func @counting_sort(%x: memref<8x3xi32>, %o: memref<3x8xi32>, %s: memref<3x7xi32>) {
   buf.kernel grid = [3] ins(%x : memref<8x3xi32>) outs(%o, %s : memref<3x8xi32>, memref<3x7xi32>) {
   ^bb0(%0: memref<8x3xi32>, %1: memref<3x8xi32>, %2: memref<3x7xi32>):
-    buf.counting_sort ins(%0 : memref<8x3xi32>) outs(%1, %2 : memref<3x8xi32>, memref<3x7xi32>) {map = affine_map<(d0, d1) -> (d1, d0)>}
+    buf.counting_sort ins(%0 : memref<8x3xi32>) outs(%1 : memref<3x8xi32>) starts(%2 : memref<3x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d1, d0)>}
   }
   func.return
 }
 // CHECK-LABEL: func.func @counting_sort(
 // CHECK-NEXT:   buf.kernel grid = [3] ins(%x : memref<8x3xi32>) outs(%o, %s : memref<3x8xi32>, memref<3x7xi32>) {
 // CHECK-NEXT:   ^bb0(%0: memref<8x3xi32>, %1: memref<3x8xi32>, %2: memref<3x7xi32>):
-// CHECK-NEXT:     buf.counting_sort ins(%0 : memref<8x3xi32>) outs(%1, %2 : memref<3x8xi32>, memref<3x7xi32>) {map = affine_map<(d0, d1) -> (d1, d0)>}
+// CHECK-NEXT:     buf.counting_sort ins(%0 : memref<8x3xi32>) outs(%1 : memref<3x8xi32>) starts(%2 : memref<3x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d1, d0)>}
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }

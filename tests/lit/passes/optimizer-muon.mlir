@@ -14,7 +14,7 @@ func.func @step(%a: tensor<2x3xf32> {tg.name = "a", tg.role = "parameter"}, %b: 
 
 // ADJUST: tg-opt: error: trace-optimizer: muon: adjust_lr_fn must be 'original' or 'match_rms_adamw', got 'no'
 
-// STEPS: tg-opt: error: trace-optimizer: muon: ns_steps must be an integer from 0 to below 100, got 100
+// STEPS: tg-opt: error: trace-optimizer: muon: ns_steps must be an integer from 0 to 99, got 100
 
 // NONE: tg-opt: error: trace-optimizer: muon: others must be another optimizer, without links or clip_norm, which go with muon, got Transformation(name='clip', settings={'max_delta': 1.0}, schedule=None, only=None, batched=False)
 

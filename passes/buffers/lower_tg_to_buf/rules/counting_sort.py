@@ -29,21 +29,30 @@ def sorted_by_counting(
     """Sorts each row of numbers below `buckets`, stably; others come last.
 
     Returns:
-        The positions in that order, of the same shape; and how many numbers of a row are in each bucket before one, the
-        last axis counting the buckets and two more.
+        The positions in that order, of the same shape; and how many numbers of a row are in the buckets before each
+        one, the last axis counting the buckets and two more.
     """
-    rows, positions = list(shape[:-1]), shape[-1]
-    flat = [math.prod(rows), positions]
+    starts = alloc([math.prod(shape[:-1]), buckets + 2], i32, op.location)
+    emit.add(starts)
+    return _sorted(numbers, shape, buckets, starts.memref, emit, op), _over(shape[:-1], starts.memref)
+
+
+def _sorted(
+    numbers: View, shape: Sequence[int], buckets: int, starts: SSAValue | None, emit: Emit, op: TensorOp
+) -> View:
+    """Emits a counting sort, and returns the positions in that order."""
+    flat = [math.prod(shape[:-1]), shape[-1]]
     numbers = numbers.through(affine.reshape_map(flat, shape), flat)
-    order, starts = (alloc([flat[0], width], i32, op.location) for width in (positions, buckets + 2))
-    results = [order.memref, starts.memref]
+    order = alloc(flat, i32, op.location)
+    results = [order.memref] if starts is None else [order.memref, starts]
     block = Block(arg_types=[numbers.buffer.type, *(result.type for result in results)])
-    block.add_op(CountingSortOp.of(block.args[0], block.args[1], block.args[2], numbers.map))
+    inside, ordered, *others = block.args
+    block.add_op(CountingSortOp.of(inside, ordered, others[0] if others else None, buckets, numbers.map))
     kernel = KernelOp.build_kernel(flat[:1], [numbers.buffer], results, block)
     set_location(kernel, op.location)
-    for new in (order, starts, kernel):
-        emit.add(new)
-    return _over(rows, order.memref), _over(rows, starts.memref)
+    emit.add(order)
+    emit.add(kernel)
+    return _over(shape[:-1], order.memref)
 
 
 def _over(rows: Sequence[int], matrix: SSAValue) -> View:
@@ -76,10 +85,15 @@ def sorted_by_digits(
 
         gathered = [words.buffer] if order is None else [words.buffer, order.buffer]
         digits = emit(KernelSpec(tuple(shape), (), i32, digit, gathered=gathered, location=op.location))
-        places, _ = sorted_by_counting(digits, shape, 1 << width, emit, op)
+        places = _sorted(digits, shape, 1 << width, None, emit, op)
         order = places if order is None else emit(_composed(order, places, shape, op))
     assert order is not None
     return order
+
+
+def short_digits(element: Attribute) -> int:
+    """Returns the number of short digits of keys."""
+    return -(-_bits(element) // SHORT_DIGIT)
 
 
 def _composed(order: View, places: View, shape: Sequence[int], op: TensorOp) -> KernelSpec:

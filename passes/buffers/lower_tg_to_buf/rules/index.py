@@ -42,11 +42,15 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.searching import bisected, counte
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, through
 from tensorgrad.passes.scalars import Value
 
-SEARCHED = {"wgsl": 1 << 14, "llvm": 1 << 9}
-"""By language: the most comparisons of indices with positions for which a scatter does not sort."""
+SEARCHED = 1 << 14
+"""The most comparisons of indices with positions for which a shader does not sort."""
 
-SEARCHED_IN_A_ROW = {"wgsl": 64, "llvm": 4}
-"""By language: the most indices of a row that each of its positions is compared with, however many these are."""
+SEARCHED_IN_A_ROW = 64
+"""The most indices of a row that each of its positions is compared with in shaders, however many these are."""
+
+BUCKET, POSITION, ROW = 6, 110, 1000
+"""How many comparisons in native code, which are vectors, take as long as a bucket, a position and a row of a counting
+sort: measured for rows of 8 to 49,152 buckets."""
 
 
 def _gather(
@@ -348,12 +352,18 @@ def _summed(
     return emit(sums) if element_of(op.results[0]) != f16 else emit(rounded(emit(sums), sums))
 
 
+def _counting(count: int, extent: int) -> int:
+    """Returns the time of a counting sort of a row in native code, in comparisons of an index with a position."""
+    return BUCKET * extent + POSITION * count + ROW
+
+
 @sequence(indexing.ScatterAddOp, in_memory=(0, 1))
 def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
     """Lowers a scatter to a search of all indices if they are few, else to a stable sort and a sum over segments."""
     axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
     count = math.prod(shape_of(indices))
-    if count <= 1 or count * extent <= SEARCHED[emit.target.language]:
+    comparisons = count * extent * (math.prod(op.shape) // extent if emit.target.native else 1)
+    if count <= 1 or comparisons <= (_counting(count, extent) if emit.target.native else SEARCHED):
         return emit(_searched_scatter(op, operands))
     updates, keys, known = cast(View, operands[0]), cast(View, operands[1]), constant_value(indices)
     keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
@@ -368,8 +378,8 @@ def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequen
     """Lowers a scatter as `_scatter_add` does, with an order for each row."""
     axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
     extent, count = op.shape[axis], shape[axis]
-    language = emit.target.language
-    if count <= SEARCHED_IN_A_ROW[language] or count * extent <= SEARCHED[language]:
+    is_few = count <= SEARCHED_IN_A_ROW or count * extent <= SEARCHED
+    if count <= 1 or (count * extent <= _counting(count, extent) if emit.target.native else is_few):
         return emit(_searched_scatter_along_axis(op, operands))
     rows = [loop for loop in range(len(shape)) if loop != axis]
     moved = [*(shape[loop] for loop in rows), count]

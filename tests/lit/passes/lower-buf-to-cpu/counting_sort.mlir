@@ -8,7 +8,16 @@
 func.func @sort(%x: memref<4x8xi32> {tg.name = "x", tg.role = "input"}, %o: memref<4x8xi32> {tg.name = "o", tg.role = "output"}, %s: memref<4x7xi32> {tg.name = "s", tg.role = "output"}) {
   buf.kernel grid = [4] ins(%x : memref<4x8xi32>) outs(%o, %s : memref<4x8xi32>, memref<4x7xi32>) {
   ^bb0(%0: memref<4x8xi32>, %1: memref<4x8xi32>, %2: memref<4x7xi32>):
-    buf.counting_sort ins(%0 : memref<4x8xi32>) outs(%1, %2 : memref<4x8xi32>, memref<4x7xi32>) {map = affine_map<(d0, d1) -> (d0, d1)>}
+    buf.counting_sort ins(%0 : memref<4x8xi32>) outs(%1 : memref<4x8xi32>) starts(%2 : memref<4x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d0, d1)>}
+  }
+  func.return
+}
+
+// Without starts as a result, they lie in the memory of a task.
+func.func @order(%x: memref<4x8xi32> {tg.name = "x", tg.role = "input"}, %o: memref<4x8xi32> {tg.name = "o", tg.role = "output"}) {
+  buf.kernel grid = [4] ins(%x : memref<4x8xi32>) outs(%o : memref<4x8xi32>) {
+  ^bb0(%0: memref<4x8xi32>, %1: memref<4x8xi32>):
+    buf.counting_sort ins(%0 : memref<4x8xi32>) outs(%1 : memref<4x8xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d0, d1)>}
   }
   func.return
 }
@@ -41,4 +50,10 @@ func.func @sort(%x: memref<4x8xi32> {tg.name = "x", tg.role = "input"}, %o: memr
 // CHECK-NEXT:     memref.store %[[NEW]], %2[%[[HERE]]] : memref<28xi32>
 // CHECK-NEXT:     %[[PLACE:.*]] = arith.index_cast %[[OLD]] : i32 to index
 // CHECK-NEXT:     arith.minui %[[PLACE]], %{{.*}} : index
+// CHECK:          memref.store %{{.*}}, %1[%{{.*}}] : memref<32xi32>
+
+// CHECK:      cpu.kernel @counting_sort1 access = ["read", "read_write"] {
+// CHECK:        %[[STARTS:.*]] = memref.alloca() : memref<7xi32>
+// CHECK:        scf.for
+// CHECK:          memref.store %{{.*}}, %[[STARTS]][%{{.*}}] : memref<7xi32>
 // CHECK:          memref.store %{{.*}}, %1[%{{.*}}] : memref<32xi32>

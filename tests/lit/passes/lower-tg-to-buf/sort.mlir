@@ -133,7 +133,7 @@ func.func @digits(%x: tensor<2x100xf32>) -> tensor<2x100xi32> {
 // NATIVE:         arith.xori
 // NATIVE:         arith.cmpf une
 // NATIVE:         arith.select
-// NATIVE-COUNT-4: buf.counting_sort ins(%{{.*}} : memref<2x100xi32>) outs(%{{.*}}, %{{.*}} : memref<2x100xi32>, memref<2x258xi32>)
+// NATIVE-COUNT-4: buf.counting_sort ins(%{{.*}} : memref<2x100xi32>) outs(%{{.*}} : memref<2x100xi32>) {buckets = 256
 // NATIVE-NOT:     buf.counting_sort
 // NATIVE:         func.return
 
@@ -142,7 +142,7 @@ func.func @longer_digits(%x: tensor<2048xi32>) -> tensor<2048xi32> {
   func.return %0 : tensor<2048xi32>
 }
 // NATIVE-LABEL: func.func @longer_digits(
-// NATIVE-COUNT-3: buf.counting_sort ins(%{{.*}} : memref<2048xi32>) outs(%{{.*}}, %{{.*}} : memref<1x2048xi32>, memref<1x2050xi32>)
+// NATIVE-COUNT-3: buf.counting_sort ins(%{{.*}} : memref<2048xi32>) outs(%{{.*}} : memref<1x2048xi32>) {buckets = 2048
 // NATIVE-NOT:     buf.counting_sort
 // NATIVE:         func.return
 
@@ -153,7 +153,7 @@ func.func @counted(%u: tensor<300x4xf32>, %i: tensor<300xi32>) -> tensor<90x4xf3
 }
 // NATIVE-LABEL: func.func @counted(
 // NATIVE:         buf.kernel grid = [1] ins(%i : memref<300xi32>)
-// NATIVE:           buf.counting_sort ins(%{{.*}} : memref<300xi32>) outs(%{{.*}}, %{{.*}} : memref<1x300xi32>, memref<1x92xi32>)
+// NATIVE:           buf.counting_sort ins(%{{.*}} : memref<300xi32>) outs(%{{.*}} : memref<1x300xi32>) starts(%{{.*}} : memref<1x92xi32>) {buckets = 90
 // NATIVE:         buf.kernel grid = [90, 4]
 // NATIVE:           scf.for
 // NATIVE-NOT:     buf.kernel
