@@ -49,8 +49,8 @@ SEARCHED_IN_A_ROW = 64
 """The most indices of a row that each of its positions is compared with in shaders, however many these are."""
 
 BUCKET, POSITION, ROW = 6, 110, 1000
-"""How many comparisons in native code, which are vectors, take as long as a bucket, a position and a row of a counting
-sort: measured for rows of 8 to 49,152 buckets."""
+"""The time of a bucket, a position and a row of a counting sort, in comparisons, which are vectors; of rows of 8 to
+49,152 buckets."""
 
 
 def _gather(
@@ -352,9 +352,21 @@ def _summed(
     return emit(sums) if element_of(op.results[0]) != f16 else emit(rounded(emit(sums), sums))
 
 
-def _counting(count: int, extent: int) -> int:
-    """Returns the time of a counting sort of a row in native code, in comparisons of an index with a position."""
-    return BUCKET * extent + POSITION * count + ROW
+def _is_searched(count: int, extent: int, emit: Emit, columns: int = 1, most: int = 1) -> bool:
+    """Returns whether comparing `count` indices with `extent` positions takes less time than sorting the indices.
+
+    Args:
+        count: The number of indices.
+        extent: The number of positions.
+        emit: Has the target.
+        columns: The elements at each position, for each of which native code compares anew.
+        most: The most indices that shaders compare however many positions there are.
+    """
+    if count <= 1:
+        return True
+    if emit.target.native:
+        return count * extent * columns <= BUCKET * extent + POSITION * count + ROW
+    return count <= most or count * extent <= SEARCHED
 
 
 @sequence(indexing.ScatterAddOp, in_memory=(0, 1))
@@ -362,8 +374,7 @@ def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: E
     """Lowers a scatter to a search of all indices if they are few, else to a stable sort and a sum over segments."""
     axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
     count = math.prod(shape_of(indices))
-    comparisons = count * extent * (math.prod(op.shape) // extent if emit.target.native else 1)
-    if count <= 1 or comparisons <= (_counting(count, extent) if emit.target.native else SEARCHED):
+    if _is_searched(count, extent, emit, columns=math.prod(op.shape) // extent):
         return emit(_searched_scatter(op, operands))
     updates, keys, known = cast(View, operands[0]), cast(View, operands[1]), constant_value(indices)
     keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
@@ -378,8 +389,7 @@ def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequen
     """Lowers a scatter as `_scatter_add` does, with an order for each row."""
     axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
     extent, count = op.shape[axis], shape[axis]
-    is_few = count <= SEARCHED_IN_A_ROW or count * extent <= SEARCHED
-    if count <= 1 or (count * extent <= _counting(count, extent) if emit.target.native else is_few):
+    if _is_searched(count, extent, emit, most=SEARCHED_IN_A_ROW):
         return emit(_searched_scatter_along_axis(op, operands))
     rows = [loop for loop in range(len(shape)) if loop != axis]
     moved = [*(shape[loop] for loop in rows), count]
