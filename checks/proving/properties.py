@@ -163,7 +163,7 @@ class _Collected:
         if question.is_open:
             self._unknown.append(f"{what}: z3 gives up")
         elif question.answer is not None:
-            data = sorted({str(v) for c in conditions for v in variables_of(c) if isinstance(v, Unknown) or v.is_free})
+            data = sorted({str(v) for c in conditions for v in variables_of(c) if _is_data(v)})
             example = ", ".join(f"{name} = {value}" for name, value in sorted(question.answer.items()))
             if data:
                 self._unknown.append(f"{what}: it depends on data, {', '.join(data[:3])}")
@@ -383,6 +383,11 @@ def _results(subject: Subject) -> Verdict:
     return result.verdict()
 
 
+def _is_data(value: Variable | Unknown) -> bool:
+    """Returns whether a value is read from memory, and not followed."""
+    return isinstance(value, Unknown) or value.is_free
+
+
 def _reached(subject: Subject, accesses: Sequence[Access], size: int) -> int:
     """Returns the number of elements that stores reach."""
     total = 0
@@ -402,7 +407,8 @@ def _reached(subject: Subject, accesses: Sequence[Access], size: int) -> int:
         known = determined([element], facts)
         fixed = {v for v in variables_of(element) if isinstance(v, Variable) and len({*facts.bounds(of_atom(v))}) == 1}
         if not variables_of(element) <= known | fixed:
-            raise ValueError(f"{described(access.op)} may store an element twice, at {element}")
+            by_data = ", which depends on data" if any(map(_is_data, variables_of(element))) else ""
+            raise ValueError(f"{described(access.op)} may store an element twice, at {element}{by_data}")
         total += count(element, facts)
     return total
 
