@@ -28,7 +28,7 @@ from tensorgrad.driver.compiling.tuning import table_path
 from tensorgrad.driver.device import find_device
 from tensorgrad.driver.storage import program_cache, program_key
 from tensorgrad.driver.storage.program_key import fingerprint, key_of, sources
-from tensorgrad.errors import ProgramError, UnusedParameterWarning
+from tensorgrad.errors import OptionError, ProgramError, UnusedParameterWarning
 from tensorgrad.passes.buffers.schedule.tuned import write_table
 from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
 from tensorgrad.passes.pipelines import forward_passes
@@ -64,6 +64,13 @@ LOSS = """def loss(model, x, y):
 
 def labels(training: tg.Training) -> set[str]:
     return {step.label for step, _ in runs(training.program.plan) if isinstance(step, Dispatch)}
+
+
+def test_zero_is_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As 0 turns other caches off, a folder of that name would surprise."""
+    monkeypatch.setenv(program_cache.VARIABLE, "0")
+    with pytest.raises(OptionError, match="TENSORGRAD_CACHE is a folder, not 0; TENSORGRAD_CACHE_PROGRAMS=0 turns"):
+        program_cache.cache_folder()
 
 
 def test_an_edit_that_moves_lines_runs_no_pass(folder: Path, ran: list[str]) -> None:

@@ -18,7 +18,7 @@ import platformdirs
 
 from tensorgrad.driver.storage.program_key import ProgramKey
 from tensorgrad.runtime.cache import DiskCache
-from tensorgrad.runtime.errors import MALFORMED, ProgramError
+from tensorgrad.runtime.errors import MALFORMED, OptionError, ProgramError
 from tensorgrad.runtime.plan import relabeled
 from tensorgrad.runtime.program import Program, constants_of, program_from_json, program_to_json
 from tensorgrad.runtime.schema import BESIDE, read, write
@@ -42,8 +42,18 @@ _logger = logging.getLogger("tensorgrad.cache")
 
 
 def cache_folder() -> Path:
-    """Returns the cache directory: the user's cache directory, or `TENSORGRAD_CACHE` if that is set."""
-    return Path(os.environ.get(VARIABLE) or platformdirs.user_cache_dir("tensorgrad", appauthor=False))
+    """Returns the cache directory: the user's cache directory, or `TENSORGRAD_CACHE` if that is set.
+
+    Raises:
+        OptionError: It is set to 0, which turns other caches off.
+    """
+    chosen = os.environ.get(VARIABLE)
+    if chosen == "0":
+        raise OptionError(
+            f"{VARIABLE} is a folder, not 0; {SWITCH}=0 turns the cache of programs off, TENSORGRAD_CACHE_OBJECTS=0 "
+            "that of native code"
+        )
+    return Path(chosen or platformdirs.user_cache_dir("tensorgrad", appauthor=False))
 
 
 @dataclass(frozen=True)
