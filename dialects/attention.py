@@ -88,6 +88,11 @@ class Attention:
         return self.causal is not None or self.masks > 0
 
     @property
+    def hidden(self) -> float:
+        """The score, as the softmax takes it, where attention is not allowed."""
+        return -math.inf if self.zeros else self.fill
+
+    @property
     def may_be_empty(self) -> bool:
         """Whether biases or masks can make all scores of a query `-inf`, so that its result is NaN."""
         masked = self.fill == -math.inf and (self.masks > 0 or (self.causal is not None and self.causal < 0))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import element_of, shape_of
@@ -19,9 +20,6 @@ from tensorgrad.passes.scalars import Value
 
 GROUP, QUERY, KEY, FEATURE = range(4)
 """The loops that index maps are over."""
-
-LOWEST = -3.4028234663852886e38
-"""The initial running maximum: finite, so that a row without scores produces no NaN."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,11 @@ class Element:
         if element in SHORT_FLOATS.values():
             value = value.cast(arith.TruncFOp, element)
         code.put(value, code.bindings[self.buffer].memory, at)
+
+
+def lowest(element: Attribute) -> float:
+    """Returns the initial running maximum: finite, so that a row without scores produces no NaN."""
+    return -3.4028234663852886e38 if element == f32 else -sys.float_info.max
 
 
 def is_seen(attention: Attention, place: Value, key: Value) -> Value:

@@ -1,33 +1,25 @@
-"""Writes kernels of the archetype `native_attention`: attention, and its derivative, as two kernels or fused.
-
-The method is that of T. Dao: FlashAttention-2 (2023, https://arxiv.org/abs/2307.08691).
-"""
+"""Writes kernels of the archetype `native_attention`: the loops, and scores with a line of rows for each column."""
 
 from __future__ import annotations
 
-import sys
-from abc import abstractmethod
+from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import f32
-from xdsl.ir import SSAValue
-
-from tensorgrad.dialects.attention import BACKWARD, FORWARD, KEYS, QUERIES, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import NativeAttentionSchedule
-from tensorgrad.passes.codegen.common.attention import FEATURE, KEY, LOWEST, QUERY, first_place, seen_keys
+from tensorgrad.passes.codegen.common.attention import QUERY, Element, first_place, is_seen, seen_keys
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.attention_products import TileCode
+from tensorgrad.passes.codegen.llvm.attention_memory import Numbers, RowFeatures, Scores, Tile
+from tensorgrad.passes.codegen.llvm.attention_products import TileProducts
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packing import sequential
-from tensorgrad.passes.scalars import Value, largest
+from tensorgrad.passes.scalars import Value, both, largest
 
 
 def write_attention(kernel: KernelOp, schedule: NativeAttentionSchedule, code: Code, first: Value, last: Value) -> None:
     """Writes a loop over the blocks of the tasks in [`first`, `last`)."""
     stage = kernel.attention
     assert stage is not None  # guaranteed by the kernel's verifier
-    writers = {FORWARD: _Forward, QUERIES: _Queries, KEYS: _Keys, BACKWARD: _Cotangents}
-    block = writers[stage.part.data](stage, schedule, code)
+    block = _Block(stage, schedule, code)
     start, stop = first * schedule.blocks, last * schedule.blocks
     total = schedule.blocks_over(kernel.extents)
     if total % schedule.blocks:
@@ -40,254 +32,163 @@ def write_attention(kernel: KernelOp, schedule: NativeAttentionSchedule, code: C
     sequential(code, stop, write, start=start)
 
 
-class _Block(TileCode):
-    """Base of the forward and backward kernels."""
+class _Block(TileProducts):
+    """The code of a block of rows, or of all blocks of a group."""
 
-    @abstractmethod
-    def write(self) -> None:
-        """Writes one block."""
+    # Loops
 
-    def key_limit(self) -> Value:
-        """Returns the number of keys that the block's queries may attend to."""
-        if not self.a.skips:
-            return self.code.number(self.a.keys)
-        return seen_keys(self.a, self.first + self.row_count)
-
-
-class _Forward(_Block):
-    """The forward pass, by online softmax: sums are rescaled when the running maximum grows."""
-
-    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
-        super().__init__(stage, schedule, code)
-        self.queries, self.results = self.rows_of(0), self.rows_of(self.after_inputs)
-        self.keys, self.values = self.columns_of(1), self.columns_of(2)
-        self.weights = self.scores()
-        self.top_score, self.new_top, self.shrink, self.total = self.row_values(4)
-
-    def write(self) -> None:
-        self.fill_rows(0, self.queries, self.a.scale)
-        self.clear(self.results)
-        lowest, zero = self.code.constant(self.lowest, self.element), self.code.constant(0.0, self.element)
-
-        def begin(row: Value) -> None:
-            self.code.put(lowest, self.top_score, row)
-            self.code.put(zero, self.total, row)
-
-        self.each_row(begin)
-        self.each_tile(self.code.number(0), self.key_limit(), self._tile)
-        if len(self.stage.outputs) > 1:
-            self.store_logarithms(self._logarithm)
-        self.each_row(self._invert)
-        self.store_rows(0, self.results, self.total)
-
-    @property
-    def lowest(self) -> float:
-        """The initial running maximum: finite, so that a row without scores produces no NaN."""
-        return LOWEST if self.element == f32 else -sys.float_info.max
-
-    def _tile(self, start: Value, count: Value) -> None:
-        self.fill_columns(self.keys, start, count)
-        self.fill_columns(self.values, start, count)
-        self.multiply(self.queries, self.keys, count, self.weights)
-        self.add_biases(self.weights, start, count)
-        self.put_where_hidden(self.a.fill, self.weights, start, start, count)
-        self.each_row(lambda row: self.code.put(self.code.element(self.top_score, row), self.new_top, row))
-        self.each_score(count, self._raise)
-        self.each_row(self._shrink)
-        self.each_score(count, self._weigh)
-        self.accumulate(self.values, count, self.weights, self.results, self.shrink)
-
-    def _raise(self, column: Value, row: Value, at: Value) -> None:
-        largest_score = largest(self.code.element(self.new_top, row), self.code.element(self.weights, at))
-        self.code.put(largest_score, self.new_top, row)
-
-    def _shrink(self, row: Value) -> None:
-        new = self.code.element(self.new_top, row)
-        factor = (self.code.element(self.top_score, row) - new).exp()
-        self.code.put(factor, self.shrink, row)
-        self.code.put(self.code.element(self.total, row) * factor, self.total, row)
-        self.code.put(new, self.top_score, row)
-
-    def _weigh(self, column: Value, row: Value, at: Value) -> None:
-        score, top = self.code.element(self.weights, at), self.code.element(self.top_score, row)
-        weight = (score - top).exp()
-        self.code.put(weight, self.weights, at)
-        self.code.put(self.code.element(self.total, row) + weight, self.total, row)
-
-    def _logarithm(self, row: Value) -> Value:
-        """Returns the logsumexp of a row; 0 for an empty row, whose result is zeros."""
-        total = self.code.element(self.total, row)
-        result = self.code.element(self.top_score, row) + total.log()
-        if not self.a.zeros:
-            return result
-        zero = self.code.constant(0.0, self.element)
-        return self.code.select(total.equals(zero), zero, result)
-
-    def _invert(self, row: Value) -> None:
-        """Stores the factor that normalizes a row's sums."""
-        total, one = self.code.element(self.total, row), self.code.constant(1.0, self.element)
-        if self.a.zeros:
-            is_empty = total.equals(self.code.constant(0.0, self.element))
-            total = self.code.select(is_empty, one, total)
-        self.code.put(one / total, self.total, row)
-
-
-class _Backward(_Block):
-    """Base of the backward kernels: recomputes the weights, and computes the cotangents of the scores."""
-
-    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
-        super().__init__(stage, schedule, code)
-        self.weights, self.by_scores = self.scores(), self.scores()
-
-    def scores_again(self, start: Value, place: Value, count: Value, of_row: bool) -> None:
-        """Turns a tile's scores into weights, and the weights' cotangents into those of the scores.
-
-        Args:
-            start: The tile's first column.
-            place: That column's position in its head.
-            count: The number of columns in the tile.
-            of_row: Whether the logsumexp, and the sum of result times cotangent, are per row rather than per column.
-        """
-        self.add_biases(self.weights, start, count)
-        self.put_where_hidden(self.a.fill, self.weights, start, place, count)
-
-        def weigh(column: Value, row: Value, at: Value) -> None:
-            query = row if of_row else column
-            total, delta = self.code.element(self.totals, query), self.code.element(self.deltas, query)
-            weight = (self.code.element(self.weights, at) - total).exp()
-            self.code.put(weight, self.weights, at)
-            by_weight = self.code.element(self.by_scores, at) - delta
-            self.code.put(weight * by_weight, self.by_scores, at)
-
-        self.each_score(count, weigh)
-        self.put_where_hidden(0.0, self.by_scores, start, place, count)
-
-    totals: SSAValue
-    deltas: SSAValue
-
-
-class _Queries(_Backward):
-    """The cotangent of the queries."""
-
-    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
-        super().__init__(stage, schedule, code)
-        self.queries, self.by_results = self.rows_of(0), self.rows_of(self.after_inputs)
-        self.keys, self.values = self.columns_of(1), self.columns_of(2)
-        self.by_queries = self.rows_of(len(stage.inputs))
-        self.totals, self.deltas = self.row_values(2)
-
-    def write(self) -> None:
-        self.fill_rows(0, self.queries, self.a.scale)
-        self.fill_rows(self.after_inputs, self.by_results)
-        self.fill_row_values(self.after_inputs + 1, self.totals)
-        self.fill_row_values(self.after_inputs + 2, self.deltas)
-        self.clear(self.by_queries)
-        self.each_tile(self.code.number(0), self.key_limit(), self._tile)
-        self.store_rows(0, self.by_queries, self.a.scale)
-
-    def _tile(self, start: Value, count: Value) -> None:
-        self.fill_columns(self.keys, start, count)
-        self.fill_columns(self.values, start, count)
-        self.multiply(self.queries, self.keys, count, self.weights)
-        self.multiply(self.by_results, self.values, count, self.by_scores)
-        self.scores_again(start, start, count, of_row=True)
-        self.accumulate(self.keys, count, self.by_scores, self.by_queries)
-
-
-class _Keys(_Backward):
-    """The cotangents of keys and values: rows are keys, columns are the queries, head by head."""
-
-    row_loop, column_loop = KEY, QUERY
-
-    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
-        super().__init__(stage, schedule, code)
-        self.keys, self.values = self.rows_of(1), self.rows_of(2)
-        self.queries, self.by_results = self.columns_of(0), self.columns_of(self.after_inputs)
-        self.by_keys, self.by_values = self.rows_of(1), self.rows_of(2)
-        self.totals, self.deltas = (self.new_array(schedule.columns) for _ in range(2))
-
-    def write(self) -> None:
-        self.fill_rows(1, self.keys)
-        self.walk()
-        self.store_rows(0, self.by_keys)
-        self.store_rows(1, self.by_values)
-
-    def walk(self) -> None:
-        """Writes the sums over all queries that attend to the block's keys, which are already loaded."""
-        self.fill_rows(2, self.values)
-        self.clear(self.by_keys)
-        self.clear(self.by_values)
-        first = first_place(self.a, self.first) if self.a.skips else self.code.number(0)
-        period = self.a.queries if self.a.causal is None else self.a.period
-        stop = self.code.number(period)
+    def each_tile(self, carried: Sequence[Numbers | RowFeatures], body: Callable[[Tile], None]) -> None:
+        a, code = self.a, self.code
+        if self.row_loop == QUERY:
+            limit = seen_keys(a, self.first + self.row_count) if a.skips else code.number(a.keys)
+            self._each_tile_of(code.number(0), limit, lambda at, count: body(Tile(at, at, count)))
+            return
+        first = first_place(a, self.first) if a.skips else code.number(0)
+        period = a.queries if a.causal is None else a.period
 
         def head(number: Value) -> None:
             before = number * period
-            self.each_tile(first, stop, lambda place, count: self._tile(before, place, count))
+            self._each_tile_of(first, code.number(period), lambda at, count: body(Tile(before + at, at, count)))
 
-        sequential(self.code, self.code.number(self.a.queries // period), head)
+        sequential(code, code.number(a.queries // period), head)
 
-    def _tile(self, before: Value, place: Value, count: Value) -> None:
-        self.tile(before + place, place, count)
+    def _each_tile_of(self, start: Value, stop: Value, body: Callable[[Value, Value], None]) -> None:
+        """Writes a loop over the tiles of a range; `body` takes the first position and the number of columns."""
+        columns = self.schedule.columns
+        sequential(self.code, stop, lambda at: body(at, (stop - at).at_most(columns)), start=start, step=columns)
 
-    def tile(self, start: Value, place: Value, count: Value) -> None:
-        """Writes a tile of queries, given the first one, its position in its head, and their count."""
-        self.fill_columns(self.queries, start, count, self.a.scale)
-        self.fill_columns(self.by_results, start, count)
-        self.fill_column_values(self.after_inputs + 1, start, count, self.totals)
-        self.fill_column_values(self.after_inputs + 2, start, count, self.deltas)
-        self.multiply(self.keys, self.queries, count, self.weights)
-        self.multiply(self.values, self.by_results, count, self.by_scores)
-        self.scores_again(start, place, count, of_row=False)
-        self.accumulate(self.queries, count, self.by_scores, self.by_keys)
-        self.accumulate(self.by_results, count, self.weights, self.by_values)
-
-
-class _Cotangents(_Keys):
-    """All cotangents of a group: its blocks of keys add to the queries' cotangents sequentially."""
-
-    def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
-        super().__init__(stage, schedule, code)
-        self.key_lines = self.key_features()
-        self.by_queries = self.new_array(self.a.queries * self.key_lines.width)
-
-    @property
-    def head(self) -> int:
-        return self.a.keys
-
-    def locate(self, number: Value) -> None:
-        self.group = number
-
-    def write(self) -> None:
-        zero = self.code.constant(0.0, self.element)
-        extent = self.code.number(self.a.queries * self.key_lines.width)
-        parallel(self.code, extent, None, lambda at: self.code.put(zero, self.by_queries, at))
-
+    def each_block(self, body: Callable[[], None]) -> None:
         def block(number: Value) -> None:
             self.locate_rows(self.code.number(0), number)
-            self.fill_rows(1, self.keys, lines=self.key_lines)
-            self.walk()
-            self.store_rows(1, self.by_keys)
-            self.store_rows(2, self.by_values)
+            body()
 
-        sequential(self.code, self.code.number(-(-self.a.keys // self.schedule.rows)), block)
-        self._store_queries()
+        sequential(self.code, self.code.number(-(-self.head // self.schedule.rows)), block)
 
-    def tile(self, start: Value, place: Value, count: Value) -> None:
-        super().tile(start, place, count)
-        self.accumulate_columns(self.key_lines, self.by_scores, start, count, self.by_queries)
+    # Numbers of rows, and scores
 
-    def _store_queries(self) -> None:
-        at, scale = self.element_at(len(self.stage.inputs)), self.code.constant(self.a.scale, self.element)
+    def each_row(self, targets: Sequence[Numbers], function: Callable[..., Sequence[Value]], *sources: Numbers) -> None:
+        def each(row: Value) -> None:
+            values = function(*(self.code.element(source.memory, row) for source in sources))
+            for target, value in zip(targets, values, strict=True):
+                self.code.put(value, target.memory, row)
 
-        def query(number: Value) -> None:
-            place = at.with_loops(self.code, {QUERY: number})
-            line = number * self.key_lines.width
+        parallel(self.code, self.code.number(self.schedule.rows), None, each)
 
-            def feature(f: Value) -> None:
-                value = self.code.element(self.by_queries, line + f)
-                place.with_loops(self.code, {FEATURE: f}).store(self.code, value * scale)
+    def each_score(
+        self,
+        targets: Sequence[Scores],
+        function: Callable[..., Sequence[Value]],
+        tile: Tile,
+        *sources: Scores | Numbers,
+    ) -> None:
+        def each(column: Value, row: Value, at: Value) -> None:
+            places = [at if isinstance(source, Scores) else column if source.of_columns else row for source in sources]
+            values = function(
+                *(self.code.element(source.memory, place) for source, place in zip(sources, places, strict=True))
+            )
+            for target, value in zip(targets, values, strict=True):
+                self.code.put(value, target.memory, at)
 
-            parallel(self.code, self.code.number(self.a.features), None, feature)
+        self._each_place(tile, each)
 
-        sequential(self.code, self.code.number(self.a.queries), query)
+    def _each_place(self, tile: Tile, body: Callable[[Value, Value, Value], None], is_inside: bool = False) -> None:
+        """Writes loops over the columns of a tile and the block's rows.
+
+        Args:
+            tile: The tile.
+            body: Writes code for a score, given its column in the tile, row in the block, and place in the scores.
+            is_inside: Whether missing rows are left out.
+        """
+        rows = self.row_count if is_inside else self.code.number(self.schedule.rows)
+
+        def each(column: Value) -> None:
+            line = column * self.schedule.rows
+            parallel(self.code, rows, None, lambda row: body(column, row, line + row))
+
+        sequential(self.code, tile.count, each)
+
+    def raise_to(self, target: Numbers, least: Numbers, scores: Scores, tile: Tile) -> None:
+        def start(row: Value) -> None:
+            self.code.put(self.code.element(least.memory, row), target.memory, row)
+
+        def each(column: Value, row: Value, at: Value) -> None:
+            score = largest(self.code.element(target.memory, row), self.code.element(scores.memory, at))
+            self.code.put(score, target.memory, row)
+
+        parallel(self.code, self.code.number(self.schedule.rows), None, start)
+        self._each_place(tile, each)
+
+    def add_scores(self, total: Numbers, scores: Scores, tile: Tile) -> None:
+        code, schedule = self.code, self.schedule
+
+        def some_rows(row: Value) -> None:
+            places = [row + i * schedule.lanes for i in range(schedule.vectors)]
+
+            def add(column: Value, held: Sequence[Value]) -> list[Value]:
+                line = column * schedule.rows
+                lines = [code.vector(scores.memory, line + place, self.kind) for place in places]
+                return [value + other for value, other in zip(held, lines, strict=True)]
+
+            held = [code.vector(total.memory, place, self.kind) for place in places]
+            for value, place in zip(code.loop_to(tile.count, held, add), places, strict=True):
+                code.put_vector(value, total.memory, place)
+
+        sequential(code, code.number(schedule.rows), some_rows, step=schedule.lanes * schedule.vectors)
+
+    def join(self, total: Numbers) -> None:
+        pass  # a row is in one lane
+
+    # Biases and masks
+
+    def add_biases(self, scores: Scores, tile: Tile) -> None:
+        for number in range(self.a.biases):
+            at = self.element_at(3 + number)
+
+            def add(column: Value, row: Value, place: Value, at: Element = at) -> None:
+                bias = self._of_score(at, tile, column, row).load(self.code)
+                self.code.put(self.code.element(scores.memory, place) + bias, scores.memory, place)
+
+            self._each_place(tile, add, is_inside=True)
+
+    def hide(self, scores: Scores, number: float, tile: Tile) -> None:
+        a, value = self.a, self.code.constant(number, self.element)
+        masks = [self.element_at(3 + a.biases + i) for i in range(a.masks)]
+
+        def by_masks(column: Value, row: Value, at: Value) -> None:
+            seen: Value | None = None
+            for mask in masks:
+                seen = both(seen, self._of_score(mask, tile, column, row).load(self.code))
+            assert seen is not None
+            shown = self.code.select(seen, self.code.element(scores.memory, at), value)
+            self.code.put(shown, scores.memory, at)
+
+        def by_causality(column: Value) -> None:
+            line = column * self.schedule.rows
+            low, high = self._hidden_rows(tile.place + column)
+            parallel(self.code, high, low, lambda row: self.code.put(value, scores.memory, line + row), True)
+
+        if masks:
+            self._each_place(tile, by_masks, is_inside=True)
+        if a.causal is not None:
+            self.code.when(self._hides(tile), lambda: sequential(self.code, tile.count, by_causality))
+
+    def _hidden_rows(self, column: Value) -> tuple[Value, Value]:
+        """Returns the first of the block's rows that the causal mask hides from a column, and one past the last."""
+        if self.row_loop == QUERY:  # those before the first position that attends to the key
+            place = first_place(self.a, column)
+            behind = place.at_least(self.first) - self.first
+            return self.code.number(0), behind.at_most(self.schedule.rows)
+        keys = seen_keys(self.a, column + 1)
+        seen = keys.at_least(self.first) - self.first
+        return seen.at_most(self.schedule.rows), self.code.number(self.schedule.rows)
+
+    def _hides(self, tile: Tile) -> Value:
+        """Returns whether the causal mask hides any score of a tile: its last key from its first query."""
+        last_row = self.first + self.row_count - 1
+        last_column = tile.place + tile.count - 1
+        query, key = (self.first, last_column) if self.row_loop == QUERY else (tile.place, last_row)
+        return is_seen(self.a, query, key) ^ 1
+
+    def _of_score(self, at: Element, tile: Tile, column: Value, row: Value) -> Element:
+        """Returns an element at a column of a tile and a row of the block."""
+        return at.with_loops(self.code, {self.row_loop: self.first_row + row, self.column_loop: tile.start + column})

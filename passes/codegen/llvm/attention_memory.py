@@ -5,20 +5,50 @@ Rows are lanes: a running maximum or sum then needs nothing across lanes, and sc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.attention import BACKWARD, AttentionOp
 from tensorgrad.dialects.schedule import NativeAttentionSchedule
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
-from tensorgrad.passes.codegen.common.attention import FEATURE, GROUP, KEY, QUERY, Element
+from tensorgrad.passes.codegen.common.attention import FEATURE, GROUP, Element
+from tensorgrad.passes.codegen.common.attention_program import AttentionProgram
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
 from tensorgrad.passes.codegen.llvm.packing import sequential, transposed
 from tensorgrad.passes.scalars import Value
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A range of columns.
+
+    Attributes:
+        start: The first column.
+        place: Its position in its head.
+        count: The number of columns.
+    """
+
+    start: Value
+    place: Value
+    count: Value
+
+
+@dataclass(frozen=True)
+class ColumnFeatures:
+    """Features, column after column.
+
+    Attributes:
+        memory: The features.
+        features: The number of features in each column.
+        width: The distance between columns.
+    """
+
+    memory: SSAValue
+    features: int
+    width: int
 
 
 @dataclass(frozen=True)
@@ -28,50 +58,54 @@ class RowFeatures:
     Attributes:
         memory: The lines.
         features: The number of features; a few lines of padding follow.
+        by_row: The same row after row, as whole vectors, if `accumulate_columns` takes them.
     """
 
     memory: SSAValue
     features: int
+    by_row: ColumnFeatures | None = None
 
 
 @dataclass(frozen=True)
-class ColumnFeatures:
-    """The features of a tile's columns, column after column.
+class Scores:
+    """The scores of a tile: for each column, a line of all rows."""
 
-    Attributes:
-        operand: The operand's index.
-        memory: The features.
-        features: The number of features in each column.
-        width: The distance between columns.
-    """
-
-    operand: int
     memory: SSAValue
-    features: int
-    width: int
 
 
-class TileMemory:
-    """A block of rows, and tiles of columns."""
+@dataclass(frozen=True)
+class Numbers:
+    """A number for each row of a block, or for each column of a tile."""
 
-    row_loop, column_loop = QUERY, KEY
+    memory: SSAValue
+    of_columns: bool = False
+
+
+class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures, Scores, Numbers]):
+    """The memory of a block of rows and of a tile of columns."""
 
     def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
-        self.stage, self.schedule, self.code, self.top = stage, schedule, code, code.block
-        self.a, self.element = stage.attention, stage.computed_in
+        super().__init__(stage, code)
+        self.schedule, self.code, self.top = schedule, code, code.block
         self.kind = VectorType(self.element, [schedule.lanes])
-        self.after_inputs = 3 + self.a.biases + self.a.masks
-        self.lines = new_array(self.top, self.element, schedule.rows * self._up(self._most_features()))
+        self.is_group = stage.part.data == BACKWARD
+        self.lines = self.new_array(schedule.rows * self._up(max(self.a.features, self.a.values)))
+        if self.is_group:
+            self.column_width = rounded_up(self.a.features, schedule.lanes * schedule.vectors)
+            self.column_totals = self.new_array(self.a.queries * self.column_width)
 
     # The block
 
     @property
     def head(self) -> int:
         """The number of rows that share one causal mask: no block extends over the end of a head."""
-        return self.schedule.head
+        return self.a.keys if self.is_group else self.schedule.head
 
     def locate(self, number: Value) -> None:
-        """Computes the group, the first row and the row count of the block with the given index."""
+        """Computes the group, the first row and the row count of the block with the given index, or just the group."""
+        if self.is_group:
+            self.group = number
+            return
         across, heads = -(-self.head // self.schedule.rows), self.stage.grid[1] // self.head
         self.group = number // (heads * across)
         within = number % (heads * across)
@@ -95,22 +129,8 @@ class TileMemory:
         """Allocates scratch memory."""
         return new_array(self.top, self.element, extent)
 
-    def row_values(self, count: int = 1) -> list[SSAValue]:
-        """Allocates arrays with a value for each row."""
-        return [self.new_array(self.schedule.rows) for _ in range(count)]
-
-    def key_features(self) -> ColumnFeatures:
-        """Allocates memory for the features of keys as whole vectors, a line for each row."""
-        features = self._features(1)
-        width = rounded_up(features, self.schedule.lanes * self.schedule.vectors)
-        return ColumnFeatures(1, self.new_array(self.schedule.rows * width), features, width)
-
-    def scores(self) -> SSAValue:
-        """Allocates memory for the scores of a tile: for each column, a line of rows."""
-        return self.new_array(rounded_up(self.schedule.columns, self.column_sums) * self.schedule.rows)
-
     @property
-    def column_sums(self) -> int:
+    def columns_at_once(self) -> int:
         """The number of columns whose sums are held in registers."""
         return evenest(self.schedule.columns, self.schedule.sums)
 
@@ -122,12 +142,29 @@ class TileMemory:
         """Returns how many lines a transposition of this many features fills."""
         return rounded_up(features, self.schedule.lanes)
 
-    def _most_features(self) -> int:
-        return max(self.a.features, self.a.values)
+    def _features(self, operand: int) -> int:
+        return self.a.shapes(self.stage.part.data)[operand][-1]
+
+    def element_at(self, operand: int) -> Element:
+        """Returns the element of an operand in the block's group."""
+        return Element.of(self.stage, operand, self.code).with_loops(self.code, {GROUP: self.group})
+
+    def _constant(self, factor: float) -> Value | None:
+        """Returns a factor as a constant; `None` for 1."""
+        return None if factor == 1 else self.code.constant(factor, self.element)
+
+    def _each_feature(self, features: int, at: Element, to: SSAValue, line: Value, factor: Value | None) -> None:
+        """Writes a loop that copies the features at an element to a line."""
+
+        def feature(f: Value) -> None:
+            value = at.with_loops(self.code, {FEATURE: f}).load(self.code)
+            self.code.put(value if factor is None else value * factor, to, line + f)
+
+        parallel(self.code, self.code.number(features), None, feature)
 
     # Rows
 
-    def rows_of(self, operand: int) -> RowFeatures:
+    def _memory_of_rows(self, operand: int) -> RowFeatures:
         """Allocates memory for the features of an operand's rows."""
         features = self._features(operand)
         return RowFeatures(self.new_array(self._lines_of(features) * self.schedule.rows), features)
@@ -135,35 +172,21 @@ class TileMemory:
     def _lines_of(self, features: int) -> int:
         return max(self._up(features), rounded_up(features, self.feature_sums(features)))
 
-    def _features(self, operand: int) -> int:
-        return self.a.shapes(self.stage.part.data)[operand][-1]
-
-    def fill_rows(
-        self, operand: int, rows: RowFeatures, factor: float = 1.0, lines: ColumnFeatures | None = None
-    ) -> None:
-        """Loads the features of the block's rows; missing rows are zero-filled.
-
-        Args:
-            operand: The operand's index.
-            rows: Receives a line for each feature.
-            factor: A factor to multiply by.
-            lines: Receives a line for each row, if given.
-        """
-        memory, width = (self.lines, self._up(rows.features)) if lines is None else (lines.memory, lines.width)
+    def rows(self, operand: int, factor: float = 1.0, as_lines: bool = False) -> RowFeatures:
+        """Loads the features of the block's rows; those of missing rows are zeros."""
+        rows, schedule = self._memory_of_rows(operand), self.schedule
+        memory, width = self.lines, self._up(rows.features)
+        if as_lines:
+            width = rounded_up(rows.features, schedule.lanes * schedule.vectors)
+            memory = self.new_array(schedule.rows * width)
+            rows = replace(rows, by_row=ColumnFeatures(memory, rows.features, width))
         features = self.code.number(rows.features)
         zero, at = self.code.constant(0.0, self.element), self.element_at(operand)
-        scale = None if factor == 1 else self.code.constant(factor, self.element)
+        scale = self._constant(factor)
 
         def load(row: Value) -> None:
             place = at.with_loops(self.code, {self.row_loop: self.first_row + row})
-            line = row * width
-
-            def feature(f: Value) -> None:
-                value = place.with_loops(self.code, {FEATURE: f}).load(self.code)
-                value = value if scale is None else value * scale
-                self.code.put(value, memory, line + f)
-
-            parallel(self.code, features, None, feature)
+            self._each_feature(rows.features, place, memory, row * width, scale)
 
         def clear(row: Value) -> None:
             line = row * width
@@ -171,9 +194,9 @@ class TileMemory:
 
         sequential(self.code, self.row_count, load)
         if self.is_cut:
-            sequential(self.code, self.code.number(self.schedule.rows), clear, start=self.row_count)
-        columns = self._up(rows.features)
-        self._transpose(memory, width, rows.memory, self.schedule.rows, self.schedule.rows, columns)
+            sequential(self.code, self.code.number(schedule.rows), clear, start=self.row_count)
+        self._transpose(memory, width, rows.memory, schedule.rows, schedule.rows, self._up(rows.features))
+        return rows
 
     def _transpose(self, source: SSAValue, width: int, target: SSAValue, other: int, rows: int, columns: int) -> None:
         """Transposes rows of `width` elements into an array whose rows have `other` elements, in squares."""
@@ -191,107 +214,102 @@ class TileMemory:
 
         sequential(self.code, self.code.number(rows), across, step=lanes)
 
-    def fill_column_values(self, operand: int, start: Value, count: Value, memory: SSAValue) -> None:
-        """Loads a value for each of `count` columns from `start` on."""
-        at = self.element_at(operand)
-
-        def load(column: Value) -> None:
-            place = start + column
-            self.code.put(at.with_loops(self.code, {self.column_loop: place}).load(self.code), memory, column)
-
-        parallel(self.code, count, None, load)
-
-    def fill_row_values(self, operand: int, memory: SSAValue) -> None:
-        """Loads a value for each row of the block; zero for missing rows."""
+    def row_numbers(self, operand: int | None = None) -> Numbers:
+        """Loads a number for each row of the block; zero for missing rows."""
+        numbers = Numbers(self.new_array(self.schedule.rows))
+        if operand is None:
+            return numbers
         at, zero = self.element_at(operand), self.code.constant(0.0, self.element)
 
         def load(row: Value) -> None:
             place = self.first_row + row
-            self.code.put(at.with_loops(self.code, {self.row_loop: place}).load(self.code), memory, row)
+            self.code.put(at.with_loops(self.code, {self.row_loop: place}).load(self.code), numbers.memory, row)
 
         parallel(self.code, self.row_count, None, load)
         if self.is_cut:
             every = self.code.number(self.schedule.rows)
-            parallel(self.code, every, self.row_count, lambda row: self.code.put(zero, memory, row))
+            parallel(self.code, every, self.row_count, lambda row: self.code.put(zero, numbers.memory, row))
+        return numbers
 
-    def clear(self, rows: RowFeatures) -> None:
+    def sums(self, operand: int) -> RowFeatures:
+        sums = self._memory_of_rows(operand)
+        self._clear(sums.memory, self._lines_of(sums.features) * self.schedule.rows)
+        return sums
+
+    def _clear(self, memory: SSAValue, extent: int) -> None:
         """Stores zeros."""
-        zero, extent = self.code.constant(0.0, self.element), self._lines_of(rows.features) * self.schedule.rows
-        parallel(self.code, self.code.number(extent), None, lambda at: self.code.put(zero, rows.memory, at))
+        zero = self.code.constant(0.0, self.element)
+        parallel(self.code, self.code.number(extent), None, lambda at: self.code.put(zero, memory, at))
 
-    def each_row(self, body: Callable[[Value], None]) -> None:
-        """Writes a loop over all rows of the block, including missing ones."""
-        parallel(self.code, self.code.number(self.schedule.rows), None, body)
-
-    # Columns
-
-    def columns_of(self, operand: int) -> ColumnFeatures:
-        """Allocates memory for the features of an operand's columns in a tile."""
-        features = self._features(operand)
-        width = rounded_up(features, self.feature_sums(features))
-        columns = rounded_up(self.schedule.columns, self.column_sums)
-        return ColumnFeatures(operand, self.new_array(columns * width), features, width)
-
-    def fill_columns(self, columns: ColumnFeatures, start: Value, count: Value, factor: float = 1.0) -> None:
-        """Loads the features of `count` columns from `start` on."""
-        at, features = self.element_at(columns.operand), self.code.number(columns.features)
-        scale = None if factor == 1 else self.code.constant(factor, self.element)
-
-        def each(column: Value) -> None:
-            place = at.with_loops(self.code, {self.column_loop: start + column})
-            line = column * columns.width
-
-            def feature(f: Value) -> None:
-                value = place.with_loops(self.code, {FEATURE: f}).load(self.code)
-                value = value if scale is None else value * scale
-                self.code.put(value, columns.memory, line + f)
-
-            parallel(self.code, features, None, feature)
-
-        sequential(self.code, count, each)
-
-    def each_tile(self, start: Value, stop: Value, body: Callable[[Value, Value], None]) -> None:
-        """Writes a loop over the tiles of a range of columns; `body` takes the first column and the column count."""
-
-        columns = self.schedule.columns
-        sequential(self.code, stop, lambda at: body(at, (stop - at).at_most(columns)), start=start, step=columns)
-
-    # Global memory
-
-    def element_at(self, operand: int) -> Element:
-        """Returns the element of an operand in the block's group."""
-        return Element.of(self.stage, operand, self.code).with_loops(self.code, {GROUP: self.group})
-
-    def store_rows(self, output: int, rows: RowFeatures, factors: SSAValue | float = 1.0) -> None:
-        """Stores sums as rows of an output, times a factor per row, or one for all."""
-        width = self._up(rows.features)
-        self._transpose(rows.memory, self.schedule.rows, self.lines, width, width, self.schedule.rows)
+    def store(self, output: int, sums: RowFeatures, factors: Numbers | float = 1.0) -> None:
+        width, features = self._up(sums.features), self.code.number(sums.features)
+        memory = factors.memory if isinstance(factors, Numbers) else None
+        scale = None if isinstance(factors, Numbers) else self._constant(factors)
+        self._transpose(sums.memory, self.schedule.rows, self.lines, width, width, self.schedule.rows)
         at = self.element_at(len(self.stage.inputs) + output)
 
         def store(row: Value) -> None:
             place = at.with_loops(self.code, {self.row_loop: self.first_row + row})
             line = row * width
-            factor = None
-            if isinstance(factors, SSAValue):
-                factor = self.code.element(factors, row)
-            elif factors != 1:
-                factor = self.code.constant(factors, self.element)
+            factor = scale if memory is None else self.code.element(memory, row)
 
             def feature(f: Value) -> None:
                 value = self.code.element(self.lines, line + f)
                 value = value if factor is None else value * factor
                 place.with_loops(self.code, {FEATURE: f}).store(self.code, value)
 
-            parallel(self.code, self.code.number(rows.features), None, feature)
+            parallel(self.code, features, None, feature)
 
         sequential(self.code, self.row_count, store)
 
-    def store_logarithms(self, value: Callable[[Value], Value]) -> None:
-        """Stores a value for each row of the second output."""
-        at = self.element_at(len(self.stage.inputs) + 1)
+    def store_numbers(self, output: int, numbers: Numbers) -> None:
+        at = self.element_at(len(self.stage.inputs) + output)
 
         def store(row: Value) -> None:
-            place = self.first_row + row
-            at.with_loops(self.code, {self.row_loop: place}).store(self.code, value(row))
+            place = at.with_loops(self.code, {self.row_loop: self.first_row + row})
+            place.store(self.code, self.code.element(numbers.memory, row))
 
         parallel(self.code, self.row_count, None, store)
+
+    # Columns
+
+    def columns(self, operand: int, tile: Tile, factor: float = 1.0) -> ColumnFeatures:
+        features = self._features(operand)
+        width = rounded_up(features, self.feature_sums(features))
+        memory = self.new_array(rounded_up(self.schedule.columns, self.columns_at_once) * width)
+        at, scale = self.element_at(operand), self._constant(factor)
+
+        def load(column: Value) -> None:
+            place = at.with_loops(self.code, {self.column_loop: tile.start + column})
+            self._each_feature(features, place, memory, column * width, scale)
+
+        sequential(self.code, tile.count, load)
+        return ColumnFeatures(memory, features, width)
+
+    def column_numbers(self, operand: int, tile: Tile) -> Numbers:
+        numbers, at = Numbers(self.new_array(self.schedule.columns), of_columns=True), self.element_at(operand)
+
+        def load(column: Value) -> None:
+            place = at.with_loops(self.code, {self.column_loop: tile.start + column})
+            self.code.put(place.load(self.code), numbers.memory, column)
+
+        parallel(self.code, tile.count, None, load)
+        return numbers
+
+    def clear_columns(self) -> None:
+        self._clear(self.column_totals, self.a.queries * self.column_width)
+
+    def store_columns(self, output: int, factor: float) -> None:
+        at, scale = self.element_at(len(self.stage.inputs) + output), self.code.constant(factor, self.element)
+
+        def column(number: Value) -> None:
+            place = at.with_loops(self.code, {self.column_loop: number})
+            line = number * self.column_width
+
+            def feature(f: Value) -> None:
+                value = self.code.element(self.column_totals, line + f)
+                place.with_loops(self.code, {FEATURE: f}).store(self.code, value * scale)
+
+            parallel(self.code, self.code.number(self.a.features), None, feature)
+
+        sequential(self.code, self.code.number(self.a.queries), column)

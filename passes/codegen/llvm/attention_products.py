@@ -1,7 +1,4 @@
-"""Products and scores of attention tiles.
-
-For each row of a block, registers hold sums for a few columns or features at a time.
-"""
+"""Products of attention tiles: for each row of a block, registers hold sums for a few columns or features at a time."""
 
 from __future__ import annotations
 
@@ -10,24 +7,25 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects import vector
 from xdsl.ir import SSAValue
 
-from tensorgrad.passes.codegen.common.attention import QUERY, Element, first_place, is_seen, seen_keys
-from tensorgrad.passes.codegen.llvm.attention_memory import ColumnFeatures, RowFeatures, TileMemory
-from tensorgrad.passes.codegen.llvm.loops import parallel
+from tensorgrad.passes.analyses.blocks import rounded_up
+from tensorgrad.passes.codegen.llvm.attention_memory import (
+    ColumnFeatures,
+    Numbers,
+    RowFeatures,
+    Scores,
+    Tile,
+    TileMemory,
+)
 from tensorgrad.passes.codegen.llvm.packing import sequential
-from tensorgrad.passes.scalars import Value, both
-
-OfScore = Callable[[Value, Value, Value], None]
-"""Writes code for a score, given its column in the tile, row in the block, and position in the tile's scores."""
+from tensorgrad.passes.scalars import Value
 
 
-class TileCode(TileMemory):
-    """The code of a block of rows."""
+class TileProducts(TileMemory):
+    """The products of a block of rows with tiles of columns."""
 
-    # Products
-
-    def multiply(self, rows: RowFeatures, columns: ColumnFeatures, count: Value, to: SSAValue) -> None:
-        """Stores the products of rows with `count` columns, a line for each column."""
-        sums, stride, features = self.column_sums, self.schedule.rows, self.code.number(rows.features)
+    def products(self, rows: RowFeatures, columns: ColumnFeatures, tile: Tile) -> Scores:
+        sums, stride, features = self.columns_at_once, self.schedule.rows, self.code.number(rows.features)
+        scores = Scores(self.new_array(rounded_up(self.schedule.columns, sums) * stride))
         zero = self.code.make(vector.BroadcastOp, (self.code.constant(0.0, self.element).ssa,), self.kind)
         start = [zero] * (sums * self.schedule.vectors)
 
@@ -41,75 +39,65 @@ class TileCode(TileMemory):
                 return [self.code.element(columns.memory, place) for place in places]
 
             totals = self._summed(features, rows.memory, stride, row, numbers, start)
-            self._store(totals, to, self._places(first, row, sums, stride))
+            self._store(totals, scores.memory, self._places(first, row, sums, stride))
 
-        panels = (count + (sums - 1)) // sums
+        panels = (tile.count + (sums - 1)) // sums
         self._each_block(self.row_count, panels, block)
+        return scores
 
     def accumulate(
         self,
+        sums: RowFeatures,
+        scores: Scores,
         columns: ColumnFeatures,
-        count: Value,
-        weights: SSAValue,
-        to: RowFeatures,
-        shrink: SSAValue | None = None,
+        tile: Tile,
+        shrink: Numbers | None = None,
     ) -> None:
-        """Adds the weighted features of `count` columns to sums, which are first multiplied by their row's `shrink`."""
-        sums, stride = self.feature_sums(columns.features), self.schedule.rows
+        held_at_once, stride = self.feature_sums(columns.features), self.schedule.rows
 
         def block(panel: Value, row: Value) -> None:
-            first = panel * sums
-            places = self._places(first, row, sums, stride)
-            held = [self.code.vector(to.memory, place, self.kind) for place in places]
+            first = panel * held_at_once
+            places = self._places(first, row, held_at_once, stride)
+            held = [self.code.vector(sums.memory, place, self.kind) for place in places]
             if shrink is not None:
-                factors = [self.code.vector(shrink, place, self.kind) for place in self._places(row, row, 1, 0)]
+                factors = [self.code.vector(shrink.memory, place, self.kind) for place in self._places(row, row, 1, 0)]
                 held = [value * factors[i % len(factors)] for i, value in enumerate(held)]
 
             def numbers(k: Value) -> list[Value]:
                 begin = k * columns.width + first
-                return [self.code.element(columns.memory, begin + i) for i in range(sums)]
+                return [self.code.element(columns.memory, begin + i) for i in range(held_at_once)]
 
-            self._store(self._summed(count, weights, stride, row, numbers, held), to.memory, places)
+            self._store(self._summed(tile.count, scores.memory, stride, row, numbers, held), sums.memory, places)
 
-        panels = self.code.number(-(-columns.features // sums))
+        panels = self.code.number(-(-columns.features // held_at_once))
         self._each_block(self.row_count, panels, block)
 
-    def accumulate_columns(
-        self, rows: ColumnFeatures, weights: SSAValue, start: Value, count: Value, to: SSAValue
-    ) -> None:
-        """Adds the weighted features of the block's rows to sums for `count` columns from `start` on.
-
-        Args:
-            rows: The features, a line for each row: whole vectors.
-            weights: The weights of a tile.
-            start: The first column.
-            count: The number of columns.
-            to: The sums of all columns, a line for each.
-        """
-        stride, width = self.schedule.rows, rows.width
+    def accumulate_columns(self, scores: Scores, rows: RowFeatures, tile: Tile) -> None:
+        lines, totals, stride = rows.by_row, self.column_totals, self.schedule.rows
+        assert lines is not None  # they were loaded for this
+        width = lines.width
 
         def panel_of(sums: int, begin: Value) -> Callable[[Value, Value], None]:
             def block(panel: Value, feature: Value) -> None:
                 first = begin + panel * sums
-                places = self._places(start + first, feature, sums, width)
-                held = [self.code.vector(to, place, self.kind) for place in places]
+                places = self._places(tile.start + first, feature, sums, width)
+                held = [self.code.vector(totals, place, self.kind) for place in places]
                 corner = first * stride
 
                 def numbers(k: Value) -> list[Value]:
                     at = corner + k
-                    return [self.code.element(weights, at + i * stride) for i in range(sums)]
+                    return [self.code.element(scores.memory, at + i * stride) for i in range(sums)]
 
-                totals = self._summed(self.row_count, rows.memory, width, feature, numbers, held)
-                self._store(totals, to, places)
+                self._store(self._summed(self.row_count, lines.memory, width, feature, numbers, held), totals, places)
 
             return block
 
-        sums = self.column_sums
-        whole = count // sums
+        sums = self.columns_at_once
+        whole = tile.count // sums
         self._each_block(self.code.number(width), whole, panel_of(sums, self.code.number(0)))
         if self.schedule.columns > 1:
             behind = whole * sums
-            self._each_block(self.code.number(width), count - behind, panel_of(1, behind))
+            self._each_block(self.code.number(width), tile.count - behind, panel_of(1, behind))
 
     def _each_block(self, extent: Value, panels: Value, body: Callable[[Value, Value], None]) -> None:
         """Writes loops over vectors of an extent, and over a number of panels."""
@@ -158,85 +146,3 @@ class TileCode(TileMemory):
         return [
             corner + (i * stride + j * self.schedule.lanes) for i in range(lines) for j in range(self.schedule.vectors)
         ]
-
-    # Scores
-
-    def each_score(self, count: Value, body: OfScore, inside: bool = False) -> None:
-        """Writes loops over the columns of a tile and the block's rows; with `inside`, skipping missing ones."""
-        rows = self.row_count if inside else self.code.number(self.schedule.rows)
-
-        def each(column: Value) -> None:
-            line = column * self.schedule.rows
-            parallel(self.code, rows, None, lambda row: body(column, row, line + row))
-
-        sequential(self.code, count, each)
-
-    def add_biases(self, scores: SSAValue, start: Value, count: Value) -> None:
-        """Adds the biases of a tile whose first column is `start`."""
-        for number in range(self.a.biases):
-            at = self.element_at(3 + number)
-
-            def add(column: Value, row: Value, place: Value, at: Element = at) -> None:
-                bias = self._of_score(at, start, column, row).load(self.code)
-                self.code.put(self.code.element(scores, place) + bias, scores, place)
-
-            self.each_score(count, add, inside=True)
-
-    def put_where_hidden(self, number: float, scores: SSAValue, start: Value, place: Value, count: Value) -> None:
-        """Stores a value where a row and a column of a tile do not attend to each other.
-
-        Args:
-            number: The value.
-            scores: The tile's scores to store to.
-            start: The tile's first column.
-            place: That column's position in its head.
-            count: The number of columns in the tile.
-        """
-        a, value = self.a, self.code.constant(number, self.element)
-        masks = [self.element_at(3 + a.biases + i) for i in range(a.masks)]
-
-        def hide(at: Value, seen: Value) -> None:
-            self.code.put(self.code.select(seen, self.code.element(scores, at), value), scores, at)
-
-        def by_masks(column: Value, row: Value, at: Value) -> None:
-            seen: Value | None = None
-            for mask in masks:
-                seen = both(seen, self._of_score(mask, start, column, row).load(self.code))
-            assert seen is not None
-            hide(at, seen)
-
-        def by_causality(column: Value) -> None:
-            line = column * self.schedule.rows
-            low, high = self._hidden_rows(place + column)
-            parallel(self.code, high, low, lambda r: self.code.put(value, scores, line + r), True)
-
-        if masks:
-            self.each_score(count, by_masks, inside=True)
-        if a.causal is not None:
-            is_cut = self._hides(place, count)
-            self.code.when(is_cut, lambda: sequential(self.code, count, by_causality))
-
-    def _hidden_rows(self, column: Value) -> tuple[Value, Value]:
-        """Returns the first of the block's rows that the causal mask hides from a column, and one past the last."""
-        if self.row_loop == QUERY:  # those before the first position that attends to the key
-            place = first_place(self.a, column)
-            behind = place.at_least(self.first) - self.first
-            return self.code.number(0), behind.at_most(self.schedule.rows)
-        keys = seen_keys(self.a, column + 1)
-        seen = keys.at_least(self.first) - self.first
-        return seen.at_most(self.schedule.rows), self.code.number(self.schedule.rows)
-
-    def _hides(self, place: Value, count: Value) -> Value:
-        """Returns whether the causal mask hides any score of a tile: its last key from its first query."""
-        last_row = self.first + self.row_count - 1
-        last_column = place + count - 1
-        query, key = (self.first, last_column) if self.row_loop == QUERY else (place, last_row)
-        return is_seen(self.a, query, key) ^ 1
-
-    def _of_score(self, at: Element, start: Value, column: Value, row: Value) -> Element:
-        """Returns an element at a column of a tile and a row of the block."""
-        loops = {
-            self.row_loop: self.first_row + row,
-            self.column_loop: start + column,
-        }
-        return at.with_loops(self.code, loops)

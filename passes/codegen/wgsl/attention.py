@@ -1,23 +1,22 @@
 """Attention: each workgroup computes a block of rows, iterating over tiles of the columns that they attend to.
 
-A thread holds the accumulators of a few rows, at every `lanes`-th feature. For each tile it computes the scores of its
-rows with its lane's columns; then the lanes exchange the weights, by subgroup broadcasts or through workgroup memory,
-and each accumulates its own features. Rows are queries and columns are keys; for the cotangents of keys and values it
-is the other way round.
+A thread holds the sums of a few rows, at every `lanes`-th feature, in registers. For each tile it computes the scores
+of its rows with its lane's columns; then the lanes exchange them, by subgroup broadcasts or through workgroup memory,
+and each adds up its own features.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import AttentionSchedule
-from tensorgrad.passes.codegen.common.attention import KEY, LOWEST, QUERY, first_place
+from tensorgrad.passes.codegen.common.attention import QUERY, first_place, is_seen, seen_keys
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.wgsl.attention_block import AttentionBlock, ColumnTile, Grid
+from tensorgrad.passes.codegen.wgsl.attention_block import AttentionBlock, Numbers, Scores, Sums, Tile
 from tensorgrad.passes.scalars import Value, both, largest
 
 
@@ -25,150 +24,129 @@ def write_attention(kernel: KernelOp, schedule: AttentionSchedule, code: Code) -
     """Writes the code of an attention, or of a part of its derivative."""
     stage = kernel.attention
     assert stage is not None  # guaranteed by the kernel's verifier
-    writers = {FORWARD: _Forward, QUERIES: _Queries, KEYS: _Keys}
-    writers[stage.part.data](stage, code, schedule).write()
+    _Block(stage, code, schedule).write()
 
 
-class _Forward(AttentionBlock):
-    """The forward pass, by online softmax: sums are rescaled when the running maximum grows."""
+class _Block(AttentionBlock):
+    """The code of a thread."""
 
-    def write(self) -> None:
-        code, rows = self.code, self.tile.rows
-        lowest = code.constant(LOWEST, self.element)
-        state = [*[lowest] * rows, *[self.zero] * rows, *self.accumulators(2)]
-        loop = code.loop_to(self.key_limit(code), state, self._tile, step=self.width)
-        top, partial, sums = loop[:rows], loop[rows : 2 * rows], loop[2 * rows :]
-        total = self.across_lanes(code, [[value] for value in partial], "add")
-        count = len(sums) // rows
-        is_empty = [value.equals(self.zero) for value in total] if self.a.zeros else []
-        if self.a.zeros:
-            total = [code.select(e, self.one, value) for e, value in zip(is_empty, total, strict=True)]
-        results = [value / total[i // count] for i, value in enumerate(sums)]
-        self.store_rows(0, results)
-        if len(self.stage.outputs) > 1:
-            logs = [m + value.log() for m, value in zip(top, total, strict=True)]
-            if self.a.zeros:
-                logs = [code.select(e, self.zero, value) for e, value in zip(is_empty, logs, strict=True)]
-            self.store_logarithms(logs)
+    # Loops
 
-    def _tile(self, start: Value, held: Sequence[Value]) -> Sequence[Value]:
-        code, rows = self.code, self.tile.rows
-        top, total, sums = list(held[:rows]), list(held[rows : 2 * rows]), list(held[2 * rows :])
-        tile = self.tile_at(start, self.a.keys)
-        columns, inside = self.lane_columns(tile)
-        scores = self.scores(code, columns)
-        for i, row in enumerate(self.rows):
-            for j, (column, within) in enumerate(zip(columns, inside, strict=True)):
-                allowed = self.allowed(code, row, column)
-                if allowed is not None:
-                    scores[i][j] = code.select(allowed, scores[i][j], self.fill)
-                if within is not None:
-                    scores[i][j] = code.select(within, scores[i][j], self.infinity)
-        tops = self.across_lanes(code, scores, "max")
-        new_top = [largest(old, new) for old, new in zip(top, tops, strict=True)]
-        shrink = [(old - new).exp() for old, new in zip(top, new_top, strict=True)]
-        weights = [[(x - new_top[i]).exp() for x in row] for i, row in enumerate(scores)]
-        for i, row in enumerate(weights):
-            total[i] = total[i] * shrink[i] + reduce(operator.add, row)
-        count = len(sums) // rows
-        sums = [value * shrink[i // count] for i, value in enumerate(sums)]
-        return [*new_top, *total, *self.accumulate(code, weights, 0, 2, tile, sums)]
+    def each_tile(self, carried: Sequence[Numbers | Sums], body: Callable[[Tile], None]) -> None:
+        a, code = self.a, self.code
+        start = [value for numbers in carried for value in numbers.values]
 
+        def iteration(tile: Tile, held: Sequence[Value]) -> list[Value]:
+            _set(carried, held)
+            body(tile)
+            return [value for numbers in carried for value in numbers.values]
 
-class _Backward(AttentionBlock):
-    """Base of the backward kernels: recomputes the weights, and computes the cotangents of the scores."""
+        if self.row_loop == QUERY:
+            limit = code.number(a.keys)
+            if a.skips:
+                behind = self.block_start % a.period + self.schedule.rows * self.schedule.depth
+                limit = seen_keys(a, behind.at_most(a.period))
+            _set(
+                carried,
+                code.loop_to(limit, start, lambda at, held: iteration(self.tile(at, a.keys), held), step=self.width),
+            )
+            return
+        first = first_place(a, self.block_start) if a.skips else code.number(0)
 
-    def by_scores(
-        self,
-        code: Code,
-        columns: Sequence[Value],
-        inside: Sequence[Value | None],
-        of_place: Callable[[int, int], tuple[Value, Value]],
-    ) -> tuple[Grid, Grid]:
-        """Returns the weights, and the scores' cotangents times the scale.
+        def head(before: Value | None, held: Sequence[Value]) -> list[Value]:
+            return code.loop_to(
+                code.number(a.period),
+                held,
+                lambda at, held: iteration(self.tile(at, a.period, a.skips, before), held),
+                start=first,
+                step=self.width,
+            )
 
-        `of_place` gives the logsumexp and the sum of result times cotangent, by row and column.
-        """
-        scores = self.scores(code, columns)
-        after_inputs = 3 + self.a.biases + self.a.masks
-        row_operand, column_operand = (after_inputs, 2) if self.row_loop == QUERY else (2, after_inputs)
-        by_weights = self.products(code, row_operand, column_operand, columns)
-        weights = [list(row) for row in scores]
-        for i, row in enumerate(self.rows):
-            for j, (column, within) in enumerate(zip(columns, inside, strict=True)):
-                total, delta = of_place(i, j)
-                allowed = self.allowed(code, row, column)
-                value = scores[i][j]
-                if allowed is not None and not self.a.zeros:
-                    value = code.select(allowed, value, self.fill)
-                weight = (value - total).exp()
-                counts = within if not self.a.zeros or allowed is None else both(within, allowed)
-                weight = weight if counts is None else code.select(counts, weight, self.zero)
-                result = weight * (by_weights[i][j] - delta)
-                counts = within if allowed is None else both(within, allowed)
-                result = result if counts is None else code.select(counts, result, self.zero)
-                weights[i][j] = weight
-                scores[i][j] = result * self.scale if self.a.scale != 1 else result
-        return weights, scores
-
-
-class _Queries(_Backward):
-    """The cotangent of the queries."""
-
-    def write(self) -> None:
-        code, scores = self.code, 3 + self.a.biases + self.a.masks
-        totals = [element.load(code) for element in self.of_rows(code, scores + 1)]
-        deltas = [element.load(code) for element in self.of_rows(code, scores + 2)]
-
-        def over_tile(start: Value, held: Sequence[Value]) -> Sequence[Value]:
-            tile = self.tile_at(start, self.a.keys)
-            columns, inside = self.lane_columns(tile)
-            _, by_scores = self.by_scores(code, columns, inside, lambda i, j: (totals[i], deltas[i]))
-            return self.accumulate(code, by_scores, 0, 1, tile, held)
-
-        sums = code.loop_to(self.key_limit(code), self.accumulators(1), over_tile, step=self.width)
-        self.store_rows(0, sums)
-
-
-class _Keys(_Backward):
-    """The cotangents of keys and values."""
-
-    row_loop, column_loop = KEY, QUERY
-    alternates = True
-
-    def write(self) -> None:
-        code, a = self.code, self.a
-        start = [*self.accumulators(0), *self.accumulators(3 + a.biases + a.masks)]
-        first = self._first_query(code)
         heads = a.queries // a.period
-
-        def over_head(before: Value | None, held: Sequence[Value]) -> list[Value]:
-            def over_tile(start: Value, now: Sequence[Value]) -> Sequence[Value]:
-                return self._tile(self.tile_at(start, a.period, a.skips, before), now)
-
-            return code.loop_to(code.number(a.period), held, over_tile, start=first, step=self.width)
-
         if heads == 1:
-            sums = over_head(None, start)
+            _set(carried, head(None, start))
         else:
-            sums = code.loop(heads, start, lambda head, held: over_head(head * a.period, held))
-        split = len(self.accumulators(0))
-        self.store_rows(0, sums[:split])
-        self.store_rows(1, sums[split:])
+            _set(carried, code.loop(heads, start, lambda number, held: head(number * a.period, held)))
 
-    def _first_query(self, code: Code) -> Value:
-        """Returns the first query of a head that attends to any of the workgroup's keys."""
-        return first_place(self.a, self.block_start) if self.a.skips else code.number(0)
+    # Numbers of rows, and scores
 
-    def _tile(self, tile: ColumnTile, held: Sequence[Value]) -> Sequence[Value]:
-        code, scores = self.code, 3 + self.a.biases + self.a.masks
-        columns, inside = self.lane_columns(tile)
-        scalars = [
-            [self.element_at(operand).with_loops(code, self.known(column=column)).load(code) for column in columns]
-            for operand in (scores + 1, scores + 2)
-        ]
-        weights, by_scores = self.by_scores(code, columns, inside, lambda i, j: (scalars[0][j], scalars[1][j]))
-        split = len(self.accumulators(0))
-        by_keys = self.accumulate(code, by_scores, 0, 0, tile, held[:split])
-        by_values = self.accumulate(code, weights, 1, scores, tile, held[split:])
-        return [*by_keys, *by_values]
+    def each_row(self, targets: Sequence[Numbers], function: Callable[..., Sequence[Value]], *sources: Numbers) -> None:
+        rows = [function(*(source.values[row] for source in sources)) for row in range(self.schedule.rows)]
+        for number, target in enumerate(targets):
+            target.values = [values[number] for values in rows]
+
+    def each_score(
+        self,
+        targets: Sequence[Scores],
+        function: Callable[..., Sequence[Value]],
+        tile: Tile,
+        *sources: Scores | Numbers,
+    ) -> None:
+        for row in range(self.schedule.rows):
+            for column in range(self.schedule.columns):
+                values = function(*(_at(source, row, column) for source in sources))
+                for target, value in zip(targets, values, strict=True):
+                    target.grid[row][column] = value
+
+    def raise_to(self, target: Numbers, least: Numbers, scores: Scores, tile: Tile) -> None:
+        tops = self.across_lanes(scores.grid, "max")
+        target.values = [largest(old, new) for old, new in zip(least.values, tops, strict=True)]
+
+    def add_scores(self, total: Numbers, scores: Scores, tile: Tile) -> None:
+        sums = [reduce(operator.add, row) for row in scores.grid]
+        total.values = [old + new for old, new in zip(total.values, sums, strict=True)]
+
+    def join(self, total: Numbers) -> None:
+        total.values = self.across_lanes([[value] for value in total.values], "add")
+
+    # Biases and masks
+
+    def add_biases(self, scores: Scores, tile: Tile) -> None:
+        biases = [self.element_at(3 + number) for number in range(self.a.biases)]
+        for i, row in enumerate(self.block_rows):
+            for j, column in enumerate(tile.columns):
+                for bias in biases:
+                    number = bias.with_loops(self.code, self.known(row=row, column=column)).load(self.code)
+                    scores.grid[i][j] = scores.grid[i][j] + number
+
+    def hide(self, scores: Scores, number: float, tile: Tile) -> None:
+        outside = 0.0 if number == 0 else -math.inf
+        for i, row in enumerate(scores.grid):
+            for j, score in enumerate(row):
+                allowed, inside = self._allowed(i, j, tile), tile.inside[j]
+                if inside is not None and number == outside:
+                    allowed, inside = inside if allowed is None else both(inside, allowed), None
+                if allowed is not None:
+                    score = self.code.select(allowed, score, number)
+                if inside is not None:
+                    score = self.code.select(inside, score, outside)
+                row[j] = score
+
+    def _allowed(self, i: int, j: int, tile: Tile) -> Value | None:
+        """Returns whether a row and a column of a thread attend to each other; `None` if all do."""
+        a = self.a
+        if (i, j) in tile.allowed or not a.is_masked:
+            return tile.allowed.get((i, j))
+        row, column, result = self.block_rows[i], tile.columns[j], None
+        if a.causal is not None:
+            query, key = (row, column) if self.row_loop == QUERY else (column, row)
+            result = is_seen(a, query if a.period == a.queries else query % a.period, key)
+        for mask in range(3 + a.biases, a.operands):
+            element = self.element_at(mask).with_loops(self.code, self.known(row=row, column=column))
+            result = both(result, element.load(self.code))
+        assert result is not None
+        tile.allowed[i, j] = result
+        return result
+
+
+def _at(source: Scores | Numbers, row: int, column: int) -> Value:
+    if isinstance(source, Scores):
+        return source.grid[row][column]
+    return source.values[column if source.of_columns else row]
+
+
+def _set(carried: Sequence[Numbers | Sums], values: Sequence[Value]) -> None:
+    """Sets numbers to the values that a loop carries for them, or returns."""
+    remaining = iter(values)
+    for numbers in carried:
+        numbers.values = [next(remaining) for _ in numbers.values]
