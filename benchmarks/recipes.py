@@ -1,8 +1,9 @@
 """`python -m benchmarks.recipes`: the recipes of docs/tutorial/write-a-kernel.md, beside the compiler and PyTorch.
 
 Each product runs as native code on one thread (`--threads`), in turns, so that what else the machine does reaches all
-of them. A speed is that of the fastest round. With `--steps`, instead: training steps whose products are made of the
-recipes of their schedules, beside those that are made of the schedules, and how long it takes to compile each.
+of them. A speed is that of the fastest round. With `--steps`, instead: training steps whose products and attention are
+made of the recipes of their schedules, beside those that are made of the schedules, and how long it takes to compile
+each.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from xdsl.dialects.builtin import ModuleOp
 from benchmarks.workloads import NAMES, workload
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.recipe import RecipeAttr
-from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
+from tensorgrad.dialects.schedule import NativeAttentionSchedule, PackedSchedule, ScheduleAttr
 from tensorgrad.driver.storage.program_cache import SWITCH
 from tensorgrad.passes.analyses.identity import by_structure
 from tensorgrad.passes.buffers.schedule import SchedulePass
@@ -41,6 +42,9 @@ from tensorgrad.tools.parsing import parse_module
 PAGE = Path(__file__).parent.parent / "docs" / "tutorial" / "write-a-kernel.md"
 
 THREADS = "TG_NUM_THREADS"
+
+REPLACED = (PackedSchedule, NativeAttentionSchedule)
+"""The schedules in whose place `--steps` uses their recipes."""
 
 
 def recipes(page: str) -> list[tuple[str, str, int]]:
@@ -89,15 +93,15 @@ def in_pytorch(size: int, threads: int) -> Callable[[], float]:
 
 
 @contextmanager
-def products_of_recipes() -> Iterator[None]:
-    """Schedules products by the recipes of their schedules."""
+def made_of_recipes() -> Iterator[None]:
+    """Schedules products and attention by the recipes of their schedules."""
     target, rewrite = CpuDevice().target, SchedulePass.rewrite
     schedule = by_structure(lambda kernel: ScheduleAttr(choose(kernel, target)))
 
     def changed(self: SchedulePass, ctx: Context, op: ModuleOp) -> None:
         rewrite(self, ctx, op)
         for kernel in op.walk():
-            if isinstance(kernel, KernelOp) and kernel.schedule and isinstance(kernel.schedule.data, PackedSchedule):
+            if isinstance(kernel, KernelOp) and kernel.schedule and isinstance(kernel.schedule.data, REPLACED):
                 recipe = recipe_of(kernel.schedule.data, kernel)
                 kernel.recipe = None if recipe is None else RecipeAttr(recipe)
                 kernel.schedule = schedule(kernel)
@@ -108,14 +112,16 @@ def products_of_recipes() -> Iterator[None]:
 
 def steps(names: Sequence[str], rounds: int) -> Table:
     """Returns a table of training steps, whose programs are compiled anew."""
-    table = Table(title=f"training steps on {CpuDevice().info.name}, products of recipes over those of schedules")
+    table = Table(
+        title=f"training steps on {CpuDevice().info.name}, products and attention of recipes over those of schedules"
+    )
     for column in ("", "loss", "loss by recipes", "ms", "ms by recipes", "ratio", "s to compile", "s by recipes"):
         table.add_column(column, justify="right" if column else "left")
     os.environ |= {SWITCH: "0", CACHE_VARIABLE: "0"}
     for name in names:
         workload(name)("cpu")  # what is imported once
         built: list[tuple[Callable[[], float], float, float]] = []
-        for context in (nullcontext, products_of_recipes):
+        for context in (nullcontext, made_of_recipes):
             with context():
                 start = time.perf_counter()
                 training, batch = workload(name)("cpu")

@@ -269,11 +269,13 @@ class KernelOp(IRDLOperation):
         self._verify_stages()
         self._verify_single_writers()
         self._verify_own_points()
+        if self.recipe is not None and isinstance(single, CollectiveOp | CountingSortOp):
+            raise VerifyException(f"a recipe is for stages or for an attention, not for {single.name}")
         if self.schedule is not None:
             schedule = self.schedule.data
             if self.collective is not None:
                 raise VerifyException("a buf.collective must not have a schedule: no kernel computes it")
-            if schedule.single != (None if single is None else single.name):
+            if self.recipe is None and schedule.single != (None if single is None else single.name):
                 raise VerifyException(
                     f"a schedule of the archetype {schedule.archetype} is for {schedule.single or 'stages'}, not for "
                     f"{'stages' if single is None else single.name}"

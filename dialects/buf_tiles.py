@@ -43,6 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
+from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import Buffer, element_of, is_shape_only, optional, segments, shape_of
 from tensorgrad.dialects.recipe import Processor, RecipeAttr
 
@@ -251,7 +252,7 @@ class TiledOp(IRDLOperation):
     (`linalg.generic`), `linalg.fill`, `memref.copy`, local memory (`memref.alloca` with a `#buf.space`), parts of
     buffers (`memref.subview`), index arithmetic (`affine.apply`, `affine.min`, constants), and `gpu.barrier`. What a
     stage folds into an output is folded into its present value, in the order of its reduction loops; `buf.kernel` has
-    an implicit start instead.
+    an implicit start instead. Until the step `attend`, a kernel of an attention holds only its `buf.attention`.
 
     Tasks and workgroups are the outermost loops that have a mapping, and lanes lie within a workgroup. Code of a
     workgroup outside its loops over lanes runs once: all lanes know the registers that it writes. Of registers that
@@ -320,7 +321,7 @@ class TiledOp(IRDLOperation):
 
 def targets_of(op: Operation) -> Sequence[SSAValue]:
     """Returns the buffers that an op of a tiled kernel writes, which may be parts of others."""
-    if isinstance(op, GenericOp | FillOp):
+    if isinstance(op, GenericOp | FillOp | AttentionOp):
         return op.outputs
     return (op.destination,) if isinstance(op, memref.CopyOp) else ()
 
@@ -334,6 +335,8 @@ def sources_of(op: Operation) -> Iterator[SSAValue]:
         yield from (inner.memref for inner in op.body.walk() if isinstance(inner, memref.LoadOp))
     elif isinstance(op, memref.CopyOp):
         yield op.source
+    elif isinstance(op, AttentionOp):
+        yield from op.inputs
 
 
 def rank_of(op: Operation) -> int:
@@ -387,6 +390,9 @@ def _verify_block(block: Block, outside: tuple[Processor, ...]) -> None:
                 raise VerifyException("a barrier must lie in a loop over workgroups, and outside of loops over lanes")
         elif isinstance(op, GenericOp | FillOp | memref.CopyOp):
             _verify_writes(op, outside)
+        elif isinstance(op, AttentionOp):
+            if outside:
+                raise VerifyException("an attention lies in no loop: `attend` writes its loops")
         elif not isinstance(op, arith.ConstantOp | affine.ApplyOp | affine.MinOp | scf.YieldOp):
             raise VerifyException(f"a tiled kernel may hold only loops, stages and local memory, got {op.name}")
 

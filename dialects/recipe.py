@@ -206,6 +206,25 @@ class Stage(Step):
 
 
 @dataclass(frozen=True)
+class Attend(Step):
+    """Writes an attention, or a part of its derivative, as a loop over blocks of rows that go through tiles of columns.
+
+    Rows are queries and columns keys; for the cotangents of keys and values it is the other way round.
+
+    Attributes:
+        rows: The most rows of a block, none of which crosses the end of a head with a causal mask.
+        columns: The most columns of a tile.
+        blocks: The number of blocks of a task, in whose scratch memory each of them lies.
+    """
+
+    name = "attend"
+
+    rows: int
+    columns: int
+    blocks: int = 1
+
+
+@dataclass(frozen=True)
 class Vectorize(Step):
     """Runs the innermost loops of stages that read or write adjacent floats as vectors, as wide as those of the device.
 
@@ -235,6 +254,7 @@ STEPS: dict[str, type[Step]] = {
         StepReduction,
         Interchange,
         Stage,
+        Attend,
         Vectorize,
         Synchronize,
     )

@@ -17,7 +17,9 @@ from xdsl.dialects.linalg.ops import FillOp, GenericOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects import buf
+from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf_tiles import ForallOp, TiledOp
+from tensorgrad.interpreters.attention import run_attention
 from tensorgrad.interpreters.prepared import undefined
 from tensorgrad.interpreters.scalars import RULES as SCALARS
 from tensorgrad.interpreters.scalars import Array, evaluate
@@ -212,11 +214,16 @@ def _constant(op: arith.ConstantOp) -> Run:
     return run
 
 
+def _attention(op: AttentionOp) -> Run:
+    return lambda state: run_attention(op, state.arrays)
+
+
 def _nothing(op: Operation) -> None:
     return None
 
 
 RULES: dict[type[Operation], Callable[[Any], Run | None]] = {
+    AttentionOp: _attention,
     GenericOp: _stage,
     ForallOp: _forall,
     scf.ForOp: _loop,

@@ -7,6 +7,7 @@ from functools import singledispatch
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.recipe import (
+    Attend,
     Collapse,
     Interchange,
     Map,
@@ -27,6 +28,7 @@ from tensorgrad.dialects.schedule import (
     ContractionSchedule,
     GroupSchedule,
     LoopsSchedule,
+    NativeAttentionSchedule,
     PackedSchedule,
     ThreadSchedule,
 )
@@ -122,6 +124,13 @@ def _(schedule: PackedSchedule, kernel: KernelOp) -> Recipe | None:
         steps += [Tile((schedule.rows, tile[1])[-len(sides) :], in_order), Stage((0,))]
     steps.append(Tile((schedule.rows, schedule.columns)[-len(sides) :], in_order, peel=1))
     return (*steps, UnrollJam(), *([Vectorize()] if len(schedule.column) == 1 else []))
+
+
+@recipe_of.register
+def _(schedule: NativeAttentionSchedule, kernel: KernelOp) -> Recipe:
+    """Blocks of rows that go through tiles of columns, with the rows in the lanes of vectors."""
+    after = (Vectorize(),) if schedule.rows > 1 else ()
+    return (Attend(schedule.rows, schedule.columns, schedule.blocks), *after)
 
 
 def _own_steps(kernel: KernelOp, terms: int, lanes: int = 1) -> Recipe:

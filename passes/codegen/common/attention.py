@@ -74,6 +74,21 @@ class Element:
         code.put(value, code.bindings[self.buffer].memory, at)
 
 
+@dataclass(frozen=True)
+class Scores:
+    """The scores of a tile, in memory: for each column, a line of all rows."""
+
+    memory: SSAValue
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A number for each row of a block, or for each column of a tile, in memory."""
+
+    memory: SSAValue
+    of_columns: bool = False
+
+
 def lowest(element: Attribute) -> float:
     """Returns the initial running maximum: finite, so that a row without scores produces no NaN."""
     return -3.4028234663852886e38 if element == f32 else -sys.float_info.max

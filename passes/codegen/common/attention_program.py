@@ -45,7 +45,7 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
 
     Args:
         stage: The attention, or a part of its derivative.
-        code: Builds scalars.
+        code: Builds scalars, in functions of numbers and scores.
     """
 
     def __init__(self, stage: AttentionOp, code: ScalarBuilder):
@@ -72,10 +72,11 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
         """The result, by online softmax: sums are rescaled when the largest score grows."""
         a, constant = self.a, self.scalars.constant
         queries = self.rows(QUERY_OPERAND, a.scale)
-        top, new_top, shrink, total = (self.row_numbers() for _ in range(4))
+        top, new_top, shrink, total = map(self.numbers, ("top", "new_top", "shrink", "total"))
         results = self.sums(VALUE_OPERAND)
-        start = (constant(lowest(self.element), self.element), constant(0.0, self.element))
-        self.each_row((top, total), lambda: start)
+
+        def begin() -> Sequence[Value]:
+            return constant(lowest(self.element), self.element), constant(0.0, self.element)
 
         def rescale(old: Value, new: Value, held: Value) -> Sequence[Value]:
             factor = (old - new).exp()
@@ -93,10 +94,11 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
             self.add_scores(total, scores, tile)
             self.accumulate(results, scores, values, tile, shrink)
 
+        self.each_row((top, total), begin)
         self.each_tile((top, total, results), over)
         self.join(total)
         if len(self.stage.outputs) > 1:
-            logarithm = self.row_numbers()
+            logarithm = self.numbers("logarithm")
             self.each_row((logarithm,), self._logarithm, top, total)
             self.store_numbers(1, logarithm)
         self.each_row((total,), self._inverse, total)
@@ -194,8 +196,8 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
         """Loads the features of an operand in a tile's columns, times a factor."""
 
     @abstractmethod
-    def row_numbers(self, operand: int | None = None) -> Numbers:
-        """Loads the numbers of an operand in the block's rows; without an operand, returns numbers to be set."""
+    def row_numbers(self, operand: int) -> Numbers:
+        """Loads the numbers of an operand in the block's rows."""
 
     @abstractmethod
     def column_numbers(self, operand: int, tile: Tile) -> Numbers:
@@ -221,6 +223,10 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
         """
 
     # Scores, and numbers of rows
+
+    @abstractmethod
+    def numbers(self, name: str) -> Numbers:
+        """Returns numbers of rows that are not set yet; the name is for readers of IR."""
 
     @abstractmethod
     def each_row(self, targets: Sequence[Numbers], function: Callable[..., Sequence[Value]], *sources: Numbers) -> None:

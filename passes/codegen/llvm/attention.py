@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import NativeAttentionSchedule
-from tensorgrad.passes.codegen.common.attention import QUERY, Element, first_place, is_seen, seen_keys
+from tensorgrad.passes.codegen.common.attention import QUERY, Element, Numbers, Scores, first_place, is_seen, seen_keys
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.attention_memory import Numbers, RowFeatures, Scores, Tile
+from tensorgrad.passes.codegen.llvm.attention_memory import RowFeatures, Tile
 from tensorgrad.passes.codegen.llvm.attention_products import TileProducts
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packing import sequential

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from tensorgrad.dialects.attention import BACKWARD, AttentionOp
 from tensorgrad.dialects.schedule import NativeAttentionSchedule
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
-from tensorgrad.passes.codegen.common.attention import FEATURE, GROUP, Element
+from tensorgrad.passes.codegen.common.attention import FEATURE, GROUP, Element, Numbers, Scores
 from tensorgrad.passes.codegen.common.attention_program import AttentionProgram
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
@@ -64,21 +64,6 @@ class RowFeatures:
     memory: SSAValue
     features: int
     by_row: ColumnFeatures | None = None
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The scores of a tile: for each column, a line of all rows."""
-
-    memory: SSAValue
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A number for each row of a block, or for each column of a tile."""
-
-    memory: SSAValue
-    of_columns: bool = False
 
 
 class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures, Scores, Numbers]):
@@ -214,11 +199,12 @@ class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures
 
         sequential(self.code, self.code.number(rows), across, step=lanes)
 
-    def row_numbers(self, operand: int | None = None) -> Numbers:
+    def numbers(self, name: str) -> Numbers:
+        return Numbers(self.new_array(self.schedule.rows))
+
+    def row_numbers(self, operand: int) -> Numbers:
         """Loads a number for each row of the block; zero for missing rows."""
         numbers = Numbers(self.new_array(self.schedule.rows))
-        if operand is None:
-            return numbers
         at, zero = self.element_at(operand), self.code.constant(0.0, self.element)
 
         def load(row: Value) -> None:

@@ -37,7 +37,7 @@ def free_nests(kernel: TiledOp) -> list[ForallOp]:
     """
     nests = [*_free(kernel.body.block)]
     if not nests:
-        raise DoesNotFit("all loops have a processor already")
+        raise DoesNotFit("all loops have a processor already; those of an attention are written by `attend`")
     return nests
 
 

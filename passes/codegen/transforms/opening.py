@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import memref
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tensorgrad.dialects.buf import (
@@ -28,16 +28,30 @@ from tensorgrad.passes.codegen.transforms.indices import Index, combined, index_
 def opened(kernel: KernelOp, recipe: RecipeAttr) -> TiledOp:
     """Replaces a kernel by loops over its grid, without a processor yet, around its stages.
 
+    An attention is left without loops: `attend` writes them.
+
     Locals become registers of a point. A reduction starts from the identity of its combiner, in a register, and is
     copied from there. Parallel loops of its own stay around a reduction, and those that an output's index mixes with
     the grid's.
     """
-    block = kernel.body.block
+    block, attention = kernel.body.block, kernel.attention
     region = kernel.detach_region(0)
     new = TiledOp.of(kernel.inputs, kernel.outputs, region, recipe)
     new.location = kernel.location
     if kernel.dispatch is not None:
         new.properties["dispatch"] = kernel.dispatch
+    if attention is None:
+        _write_loops(kernel, block)
+    parent = kernel.parent
+    assert parent is not None
+    parent.insert_op_before(new, kernel)
+    kernel.detach()
+    kernel.erase(safe_erase=False)
+    return new
+
+
+def _write_loops(kernel: KernelOp, block: Block) -> None:
+    """Writes loops over a kernel's grid around the stages of its body."""
     stages = [op for op in block.ops if isinstance(op, GenericOp)]
     locals_ = [op for op in block.ops if isinstance(op, memref.AllocaOp)]
     builder = TileBuilder(InsertPoint.at_end(block), kernel.location)
@@ -55,12 +69,6 @@ def opened(kernel: KernelOp, recipe: RecipeAttr) -> TiledOp:
     for op in reversed([*locals_, *stages]):
         op.detach()
         op.erase(safe_erase=False)
-    parent = kernel.parent
-    assert parent is not None
-    parent.insert_op_before(new, kernel)
-    kernel.detach()
-    kernel.erase(safe_erase=False)
-    return new
 
 
 def _write_stage(

@@ -10,6 +10,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf_tiles import TiledOp
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.recipe import (
+    Attend,
     Collapse,
     Interchange,
     Map,
@@ -25,6 +26,7 @@ from tensorgrad.dialects.recipe import (
     UnrollJam,
     Vectorize,
 )
+from tensorgrad.passes.codegen.transforms.attend import attend
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
 from tensorgrad.passes.codegen.transforms.grid import collapse, map_loops, sides, tile
 from tensorgrad.passes.codegen.transforms.interchange import interchange
@@ -47,6 +49,7 @@ TRANSFORMATIONS: dict[type[Step], Callable[[TiledOp, Any], None]] = {
     StepReduction: step_reduction,
     Interchange: interchange,
     Stage: stage,
+    Attend: attend,
     Vectorize: vectorize,
     Synchronize: synchronize,
 }

@@ -167,8 +167,11 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
     def columns(self, operand: int, tile: Tile, factor: float = 1.0) -> Features:
         return Features(operand, factor)
 
-    def row_numbers(self, operand: int | None = None) -> Numbers:
-        return Numbers([] if operand is None else [at.load(self.code) for at in self.of_rows(operand)])
+    def numbers(self, name: str) -> Numbers:
+        return Numbers([])
+
+    def row_numbers(self, operand: int) -> Numbers:
+        return Numbers([at.load(self.code) for at in self.of_rows(operand)])
 
     def column_numbers(self, operand: int, tile: Tile) -> Numbers:
         return Numbers([at.load(self.code) for at in self.of_columns(operand, tile)], of_columns=True)

@@ -85,3 +85,14 @@ func.func @f(%x: memref<8xi32>, %o: memref<1x8xi32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: a recipe is for stages or for an attention, not for buf.counting_sort
+func.func @f(%x: memref<8xi32>, %o: memref<1x8xi32>, %s: memref<1x7xi32>) {
+  buf.kernel grid = [1] ins(%x : memref<8xi32>) outs(%o, %s : memref<1x8xi32>, memref<1x7xi32>) recipe = #buf.recipe<collapse> {
+  ^bb0(%0: memref<8xi32>, %1: memref<1x8xi32>, %2: memref<1x7xi32>):
+    buf.counting_sort ins(%0 : memref<8xi32>) outs(%1 : memref<1x8xi32>) starts(%2 : memref<1x7xi32>) {buckets = 5 : i64, map = affine_map<(d0, d1) -> (d1)>}
+  }
+  func.return
+}

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file --parsing-diagnostics | filecheck %s
 
-// CHECK: a recipe has no step swap; its steps are collapse, sides, tile, map, unroll_jam, split_loops, split_reduction, step_reduction, interchange, stage, vectorize, synchronize
+// CHECK: a recipe has no step swap; its steps are collapse, sides, tile, map, unroll_jam, split_loops, split_reduction, step_reduction, interchange, stage, attend, vectorize, synchronize
 "test.op"() {recipe = #buf.recipe<swap>} : () -> ()
 
 // -----

@@ -299,3 +299,16 @@ func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: an attention lies in no loop: `attend` writes its loops
+func.func @f(%x: memref<1x4x2xf32>, %y: memref<1x4x2xf32>) {
+  buf.tiled ins(%x : memref<1x4x2xf32>) outs(%y : memref<1x4x2xf32>) {
+  ^bb0(%0: memref<1x4x2xf32>, %1: memref<1x4x2xf32>):
+    buf.forall (%t) in (1) mapping (task) {
+      buf.attention "forward" ins(%0, %0, %0 : memref<1x4x2xf32>, memref<1x4x2xf32>, memref<1x4x2xf32>) outs(%1 : memref<1x4x2xf32>) {parameters = {groups = 1 : i64, queries = 4 : i64, keys = 4 : i64, features = 2 : i64, values = 2 : i64, period = 4 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>]}
+    }
+  }
+  func.return
+}

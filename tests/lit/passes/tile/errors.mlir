@@ -484,3 +484,25 @@ func.func @f(%x: memref<4x4xf32>, %w: memref<4x4xf32>, %y: memref<4x4xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: step 1 of the recipe, collapse, doesn't fit the kernel made at {{.*}}: all loops have a processor already
+func.func @f(%x: memref<1x4x2xf32>, %y: memref<1x4x2xf32>) {
+  buf.kernel grid = [1, 4] ins(%x : memref<1x4x2xf32>) outs(%y : memref<1x4x2xf32>) recipe = #buf.recipe<collapse> {
+  ^bb0(%0: memref<1x4x2xf32>, %1: memref<1x4x2xf32>):
+    buf.attention "forward" ins(%0, %0, %0 : memref<1x4x2xf32>, memref<1x4x2xf32>, memref<1x4x2xf32>) outs(%1 : memref<1x4x2xf32>) {parameters = {groups = 1 : i64, queries = 4 : i64, keys = 4 : i64, features = 2 : i64, values = 2 : i64, period = 4 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>]}
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: step 2 of the recipe, attend(rows = 2, columns = 2), doesn't fit the kernel made at {{.*}}: the kernel has no attention that is one op
+func.func @f(%x: memref<1x4x2xf32>, %y: memref<1x4x2xf32>) {
+  buf.kernel grid = [1, 4] ins(%x : memref<1x4x2xf32>) outs(%y : memref<1x4x2xf32>) recipe = #buf.recipe<attend(rows = 2, columns = 2), attend(rows = 2, columns = 2)> {
+  ^bb0(%0: memref<1x4x2xf32>, %1: memref<1x4x2xf32>):
+    buf.attention "forward" ins(%0, %0, %0 : memref<1x4x2xf32>, memref<1x4x2xf32>, memref<1x4x2xf32>) outs(%1 : memref<1x4x2xf32>) {parameters = {groups = 1 : i64, queries = 4 : i64, keys = 4 : i64, features = 2 : i64, values = 2 : i64, period = 4 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>]}
+  }
+  func.return
+}
