@@ -32,7 +32,17 @@ from tensorgrad.dialects.tg.elementwise.arithmetic import (
     SelectOp,
     SubOp,
 )
-from tensorgrad.dialects.tg.index import ScatterAddAlongAxisOp, ScatterAddOp, TakeAlongAxisOp, TakeOp
+from tensorgrad.dialects.tg.index import (
+    ScatterAddAlongAxisOp,
+    ScatterAddOp,
+    ScatterAlongAxisOp,
+    ScatterOp,
+    ScatterReduceAlongAxisOp,
+    ScatterReduceOp,
+    TakeAlongAxisOp,
+    TakeOp,
+    identity_of,
+)
 from tensorgrad.dialects.tg.leaves import IotaOp
 from tensorgrad.dialects.tg.reduce import MaxOp, MinOp, ProdOp, ReduceOp, SumOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
@@ -371,7 +381,7 @@ def _taken(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
 
 def _among_slices(indices: ElementFacts, op: TensorOp, rank: int) -> ElementFacts:
     """Returns the elements of indices with the axes of the slices at them."""
-    if isinstance(op, TakeAlongAxisOp | ScatterAddAlongAxisOp):
+    if isinstance(op, TakeAlongAxisOp | ScatterAlongAxisOp):
         return indices
     first = int_value(op.properties, "axis")
     others = [*range(first), *range(first + indices.value.ndim, rank)]
@@ -379,11 +389,13 @@ def _among_slices(indices: ElementFacts, op: TensorOp, rank: int) -> ElementFact
 
 
 def _scattered(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
-    """Handles sums of updates at computed indices: each may go anywhere."""
+    """Handles reductions of updates at computed indices: each may go anywhere."""
+    assert isinstance(op, ScatterOp)
     updates, indices = operands
+    identity = identity_of(op.combines, updates.value.dtype)
     indices = _among_slices(indices, op, updates.value.ndim)
     touched = updates.padded | updates.reached | indices.padded | indices.reached
-    return _reached_if(bool((touched & ~updates.are(0)).any()), op)
+    return _reached_if(bool((touched & ~updates.are(identity)).any()), op)
 
 
 def _sorted(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
@@ -411,5 +423,7 @@ _RULES: Mapping[type[Operation], Callable[[TensorOp, Sequence[ElementFacts]], El
     TakeAlongAxisOp: _taken,
     ArgsortOp: _sorted,
     ScatterAddOp: _scattered,
+    ScatterReduceOp: _scattered,
     ScatterAddAlongAxisOp: _scattered,
+    ScatterReduceAlongAxisOp: _scattered,
 }

@@ -235,17 +235,25 @@ class TensorBuilder:
         """Returns slices of `x` along `axis`."""
         return self.emit(index.TakeOp, [x, indices], axis=integer(axis))
 
-    def scatter_add(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
-        """Returns the transpose of `take`."""
-        return self.emit(index.ScatterAddOp, [updates, indices], axis=integer(axis), extent=integer(extent))
+    def scatter(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int, reduction: str = "sum") -> SSAValue:
+        """Returns slices of updates, reduced at their indices along `axis`; a sum is the transpose of `take`."""
+        bounds = {"axis": integer(axis), "extent": integer(extent)}
+        if reduction == "sum":
+            return self.emit(index.ScatterAddOp, [updates, indices], **bounds)
+        return self.emit(index.ScatterReduceOp, [updates, indices], **bounds, reduction=StringAttr(reduction))
 
     def take_along_axis(self, x: SSAValue, indices: SSAValue, axis: int) -> SSAValue:
         """Returns elements of `x` along `axis`, at an index for each position."""
         return self.emit(index.TakeAlongAxisOp, [x, indices], axis=integer(axis))
 
-    def scatter_add_along_axis(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
-        """Returns the transpose of `take_along_axis`."""
-        return self.emit(index.ScatterAddAlongAxisOp, [updates, indices], axis=integer(axis), extent=integer(extent))
+    def scatter_along_axis(
+        self, updates: SSAValue, indices: SSAValue, axis: int, extent: int, reduction: str = "sum"
+    ) -> SSAValue:
+        """Returns updates reduced at an index for each; a sum is the transpose of `take_along_axis`."""
+        bounds = {"axis": integer(axis), "extent": integer(extent)}
+        if reduction == "sum":
+            return self.emit(index.ScatterAddAlongAxisOp, [updates, indices], **bounds)
+        return self.emit(index.ScatterReduceAlongAxisOp, [updates, indices], **bounds, reduction=StringAttr(reduction))
 
     # Between processes
 

@@ -12,15 +12,14 @@ from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.errors import DTypeError
 from tensorgrad.ops.elementwise.arithmetic import equal, maximum, minimum, multiply, power, where
-from tensorgrad.ops.joining import concat
+from tensorgrad.ops.index import scattered
 from tensorgrad.ops.keys import Selection, by_rows, index, selection
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.scatter import scatter_reduce
-from tensorgrad.ops.shape import arange, full, reshape, take_rows
-from tensorgrad.ops.sort import argsort
+from tensorgrad.ops.shape import arange, full, positions, reshape, take_rows
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
-from tensorgrad.tracing.dtypes import SHORT, is_float
+from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.location import user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import current_trace, emit, value_in
@@ -169,13 +168,9 @@ def _last_of_equals(values: Tensor, selected: Selection) -> tuple[Tensor, Tensor
     trailing = (extent, *(1 for _ in rows[axis + 1 :]))
     if not count:
         return full(rows, 0, values.dtype), full(trailing, False, "bool")
-    order = argsort(flat)
-    ordered = take_rows(flat, order, 0)
-    last = concat([ordered[:-1] != ordered[1:], full((1,), True, "bool")])
-    places = where(last, ordered, full((), extent, ordered.dtype))
-    # One summand per position: the sum is its index plus one, so that 0 means none.
-    winner = emit(index_ops.ScatterAddOp, [order + 1, places], axis=integer(0), extent=integer(extent))
-    return take_rows(reshape(values, shape_), winner - 1, axis), reshape(winner > 0, trailing)
+    winner = scattered(positions((count,), 0, NAMES["i32"]), flat, 0, extent, "max")
+    written = winner >= 0
+    return take_rows(reshape(values, shape_), where(written, winner, 0), axis), reshape(written, trailing)
 
 
 def _placed(selected: Selection, values: Tensor, around: Tensor, like: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from xdsl.dialects.builtin import StringAttr
 
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
@@ -122,10 +123,26 @@ def scatter_add(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLi
     place = axis_of_indices(tensor, positions, axis, "scatter_add")
     extent = tensor.shape[place]
     parts = updates_at(positions, in_dtype(updates, tensor.dtype), "scatter_add")
-    kind = index_ops.ScatterAddAlongAxisOp
-    places = counted_from_front(positions, extent, "scatter_add")
-    added = emit(kind, [parts, places], axis=integer(place), extent=integer(extent))
+    added = scattered(parts, counted_from_front(positions, extent, "scatter_add"), place, extent)
     return tensor + pad(added, [(0, whole - part) for whole, part in zip(tensor.shape, added.shape, strict=True)])
+
+
+def scattered(updates: Tensor, places: Tensor, axis: int, extent: int, reduction: str = "sum") -> Tensor:
+    """Returns the updates reduced at places along an axis, one for each update or for each slice of them.
+
+    Args:
+        updates: The updates.
+        places: Of the same shape, or of that of some axes of the updates from `axis` on.
+        axis: The axis of the result that places count along.
+        extent: Its extent; updates of other places are dropped.
+        reduction: `sum`, `prod`, `max` or `min`; a position without updates receives the identity element.
+    """
+    bounds = {"axis": integer(axis), "extent": integer(extent)}
+    slices = places.ndim < updates.ndim
+    if reduction == "sum":
+        return emit(index_ops.ScatterAddOp if slices else index_ops.ScatterAddAlongAxisOp, [updates, places], **bounds)
+    kind = index_ops.ScatterReduceOp if slices else index_ops.ScatterReduceAlongAxisOp
+    return emit(kind, [updates, places], **bounds, reduction=StringAttr(reduction))
 
 
 def one_hot(indices: TensorLike, count: int, dtype: object = "f32") -> Tensor:

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.dialects.tg import index as index_ops
-from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import OptionError, ShapeError, TraceError
-from tensorgrad.ops.cumulative import Combine, Parts, associative_scan, farthest
 from tensorgrad.ops.elementwise.arithmetic import (
+    add,
     equal,
     floor_divide,
     less,
     logical_and,
-    logical_not,
     logical_or,
     maximum,
     minimum,
@@ -30,31 +28,35 @@ from tensorgrad.ops.elementwise.arithmetic import (
     not_equal,
     where,
 )
-from tensorgrad.ops.index import axis_of_indices, updates_at
-from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
+from tensorgrad.ops.index import axis_of_indices, scattered, updates_at
+from tensorgrad.ops.joining import moveaxis, narrow, pad
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, check_numbers, in_dtype
 from tensorgrad.ops.shape import (
     as_indices,
     counted_from_front,
+    expand_dims,
     full,
     index_dtype,
     positions,
     reshape,
     take_along_axis,
-    take_rows,
 )
-from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float, is_half
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
-from tensorgrad.tracing.tracer import emit
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
-EXTREMES: dict[str, tuple[Combine, int]] = {"amax": (maximum, -1), "amin": (minimum, 1)}
-"""The larger or smaller of two elements, and the sign of the identity element."""
+_STEPS: dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]] = {
+    "sum": ("sum", add),
+    "prod": ("prod", multiply),
+    "mean": ("sum", add),
+    "amax": ("max", maximum),
+    "amin": ("min", minimum),
+}
+"""How updates are reduced, in the dialect's words, and what combines the result with an element."""
 
-REDUCTIONS = ("sum", "prod", "mean", *EXTREMES)
+REDUCTIONS, EXTREMES = tuple(_STEPS), ("amax", "amin")
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def scatter(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) 
 
     `scatter(x, 1, i, u)` writes `u[a, b]` to `x[a, i[a, b]]`. Of equal indices the last along the axis wins; one out of
     range is dropped. The cotangent of each position flows to the update that was written there, or to `x` if there is
-    none. The indices are sorted, as by `argsort`.
+    none. It is a reduction of positions, at a cost as of `scatter_add`.
 
     Args:
         x: Any tensor.
@@ -100,9 +102,9 @@ def scatter(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) 
     place, lines = _lines(tensor, axis, indices, updates, "scatter")
     if lines is None:
         return tensor
-    order, _, last = _runs(lines)
-    written, values = last > 0, take_along_axis(lines.updates, _at(order, last), -1)
-    return _changed(tensor, place, written, values)
+    order = positions(lines.places.shape, lines.places.ndim - 1, NAMES["i32"])
+    last = _at_places(order, lines, "max")
+    return _changed(tensor, place, less(-1, last), take_along_axis(lines.updates, maximum(last, 0), -1))
 
 
 def scatter_reduce(
@@ -110,8 +112,8 @@ def scatter_reduce(
 ) -> Tensor:
     """`x` with `updates` reduced along `axis`, at indices for each position, as in PyTorch.
 
-    Positions that no index names keep their elements. An index out of range is dropped. Sums and means are
-    `scatter_add`s; products, maxima and minima sort the indices and scan the updates in that order, in blocks.
+    Positions that no index names keep their elements. An index out of range is dropped. Equal indices accumulate in
+    increasing order of their position, at a cost as of `scatter_add`.
 
     Args:
         x: A tensor of numbers. f16 is reduced in f32 and rounded once.
@@ -144,9 +146,7 @@ def scatter_reduce(
     place, lines = _lines(wide, axis, indices, in_dtype(updates, tensor.dtype), "scatter_reduce")
     if lines is None:
         return tensor
-    count = _added(full(lines.places.shape, 1, "i32"), lines)
-    folds = _FOLDS[reduce](lines, count, include_self, reduce)
-    return cast(_changed(wide, place, count > 0, folds), tensor.dtype)
+    return cast(_changed(wide, place, *_reduced(lines, reduce, include_self)), tensor.dtype)
 
 
 def segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
@@ -174,7 +174,7 @@ def segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int | None
         >>> tg.segment_sum(tg.array([1.0, 2.0, 4.0]), [0, 2, 0], 4)
         Array([5., 0., 2., 0.], dtype=f32)
     """
-    return _segments("segment_sum", x, segment_ids, num_segments, "sum", lambda rows: 0)
+    return _segments("segment_sum", x, segment_ids, num_segments, "sum")
 
 
 def segment_mean(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
@@ -189,13 +189,13 @@ def segment_mean(x: TensorLike, segment_ids: TensorLike, num_segments: int | Non
         >>> tg.segment_mean(tg.array([1.0, 2.0, 4.0]), [0, 1, 0])
         Array([2.5, 2. ], dtype=f32)
     """
-    return _segments("segment_mean", x, segment_ids, num_segments, "mean", lambda rows: 0)
+    return _segments("segment_mean", x, segment_ids, num_segments, "mean")
 
 
 def segment_prod(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the product of the rows of each segment, 1 where there are none; the derivative is exact at zeros.
 
-    The numbers are sorted once for all elements of a row, and the rows scanned in that order, in blocks.
+    The rows are multiplied in the order of their positions, as `segment_sum` adds them.
 
     Args:
         x: As for `segment_sum`; f16 is multiplied in f32 and rounded once.
@@ -206,13 +206,13 @@ def segment_prod(x: TensorLike, segment_ids: TensorLike, num_segments: int | Non
         >>> tg.segment_prod(tg.array([3.0, 2.0, 4.0]), [0, 1, 0], 3)
         Array([12.,  2.,  1.], dtype=f32)
     """
-    return _segments("segment_prod", x, segment_ids, num_segments, "prod", lambda rows: 1)
+    return _segments("segment_prod", x, segment_ids, num_segments, "prod")
 
 
 def segment_max(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the maxima of the rows of each segment; where there are none, `-inf`, or the dtype's least integer.
 
-    Equal maxima share the derivative evenly. The numbers are sorted as for `segment_prod`.
+    Equal maxima share the derivative evenly.
 
     Args:
         x: As for `segment_sum`.
@@ -224,7 +224,7 @@ def segment_max(x: TensorLike, segment_ids: TensorLike, num_segments: int | None
         Array([[  3.,   5.],
          [-inf, -inf]], dtype=f32)
     """
-    return _segments("segment_max", x, segment_ids, num_segments, "amax", lambda rows: farthest(rows, -1))
+    return _segments("segment_max", x, segment_ids, num_segments, "amax")
 
 
 def segment_min(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
@@ -239,32 +239,27 @@ def segment_min(x: TensorLike, segment_ids: TensorLike, num_segments: int | None
         >>> tg.segment_min(tg.array([3.0, 2.0, 4.0]), [0, 1, 0])
         Array([3., 2.], dtype=f32)
     """
-    return _segments("segment_min", x, segment_ids, num_segments, "amin", lambda rows: farthest(rows, 1))
+    return _segments("segment_min", x, segment_ids, num_segments, "amin")
 
 
-def _segments(
-    what: str, x: Any, segment_ids: Any, num_segments: int | None, reduce: str, empty: Callable[[Tensor], float]
-) -> Tensor:
-    """Returns the rows of each segment reduced; `empty` gives the identity element, for segments without rows."""
+def _segments(what: str, x: Any, segment_ids: Any, num_segments: int | None, reduce: str) -> Tensor:
+    """Returns the rows of each segment reduced; the identity element for segments without rows, 0 for means."""
     tensor, numbers = as_tensor(x), as_indices(segment_ids, what)
     check_numbers(what, tensor.dtype)
     if tensor.shape[: numbers.ndim] != numbers.shape:
         raise ShapeError(f"{what}: x {tensor.shape} does not begin with the axes of segment_ids {numbers.shape}")
     count, row = _segment_count(what, numbers, num_segments), tensor.shape[numbers.ndim :]
+    reduction = _STEPS[reduce][0]
     if not tensor.size or not count:
-        return full((count, *row), empty(tensor), tensor.dtype)
+        return full((count, *row), index_ops.identity_of(reduction, tensor.dtype), tensor.dtype)
     flat = reshape(numbers, -1)
     inside = logical_and(less(-1, flat), less(flat, count)) if flat.dtype.kind == "i" else less(flat, count)
     places = where(inside, cast(flat, index_dtype(count)), count)
-    rows = reshape(tensor, (flat.size, math.prod(row)))
-    if reduce == "sum":
-        added = emit(index_ops.ScatterAddOp, [rows, places], axis=integer(0), extent=integer(count))
-        return reshape(added, (count, *row))
-    wide = cast(rows, _wide(tensor.dtype, reduce))
-    lines = _Lines(full((wide.shape[1], count), empty(wide), wide.dtype), moveaxis(wide, 0, -1), places)
-    named = _added(full(places.shape, 1, "i32"), lines)
-    folds = where(named > 0, _FOLDS[reduce](lines, named, False, reduce), lines.into)
-    return cast(reshape(moveaxis(folds, -1, 0), (count, *row)), tensor.dtype)
+    rows = cast(reshape(tensor, (flat.size, math.prod(row))), _wide(tensor.dtype, reduce))
+    folds = scattered(rows, places, 0, count, reduction)
+    if reduce == "mean":
+        folds = _mean(folds, expand_dims(scattered(full(flat.shape, 1, "i32"), places, 0, count, "sum"), 1))
+    return cast(reshape(folds, (count, *row)), tensor.dtype)
 
 
 def _segment_count(what: str, numbers: Tensor, num_segments: int | None) -> int:
@@ -308,107 +303,69 @@ def _lines(x: Tensor, axis: int, indices: Any, updates: Any, what: str) -> tuple
     return place, _Lines(moveaxis(into, place, -1), moveaxis(parts, place, -1), moveaxis(places, place, -1))
 
 
-def _changed(x: Tensor, place: int, written: Tensor, values: Tensor) -> Tensor:
-    """Returns `x` with values where `written` is true; both have the axis last, and may be shorter on others."""
-    written, values = moveaxis(written, -1, place), moveaxis(values, -1, place)
+def _changed(x: Tensor, place: int, written: Tensor | None, values: Tensor) -> Tensor:
+    """Returns `x` with values where `written` is true, by default all; both have the axis last, and may be shorter."""
+    values = moveaxis(values, -1, place)
+    written = full(values.shape, True, "bool") if written is None else moveaxis(written, -1, place)
     widths = [(0, whole - part) for whole, part in zip(x.shape, values.shape, strict=True)]
     return where(pad(written, widths), pad(values, widths), x)
 
 
-def _added(updates: Tensor, lines: _Lines) -> Tensor:
-    """Returns the sum of the updates at each position."""
-    kind = index_ops.ScatterAddOp if lines.places.ndim < updates.ndim else index_ops.ScatterAddAlongAxisOp
-    bounds = {"axis": integer(updates.ndim - 1), "extent": integer(lines.into.shape[-1])}
-    return emit(kind, [updates, lines.places], **bounds)
+def _at_places(updates: Tensor, lines: _Lines, reduction: str) -> Tensor:
+    """Returns updates like those of the lines, reduced at each position."""
+    return scattered(updates, lines.places, updates.ndim - 1, lines.into.shape[-1], reduction)
 
 
-def _taken(rows: Tensor, places: Tensor) -> Tensor:
-    """Returns the elements at positions along the last axis, which may be one vector for all rows."""
-    return (take_rows if places.ndim < rows.ndim else take_along_axis)(rows, places, rows.ndim - 1)
+def _count(lines: _Lines) -> Tensor:
+    """Returns the number of updates at each position."""
+    return _at_places(full(lines.places.shape, 1, "i32"), lines, "sum")
 
 
-def _read(rows: Tensor, places: Tensor) -> Tensor:
-    """Returns the elements at positions; arbitrary ones if they are out of range."""
-    return _taken(rows, minimum(places, rows.shape[-1] - 1))
-
-
-def _runs(lines: _Lines) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the order that sorts updates by position, which come first at theirs, and the ends of positions.
-
-    The end of a position is one past its last update in that order, and 0 if there is none.
-    """
-    order = argsort(lines.places)
-    ordered = take_along_axis(lines.places, order, -1)
-    differs, edge = ordered[..., 1:] != ordered[..., :-1], full((*order.shape[:-1], 1), True, "bool")
-    last = concat([differs, edge], -1)
-    position = positions(order.shape, order.ndim - 1, NAMES["i32"])
-    ends = _Lines(lines.into, position, where(last, ordered, lines.into.shape[-1]))
-    return order, concat([edge, differs], -1), _added(position + 1, ends)
-
-
-def _at(rows: Tensor, ends: Tensor) -> Tensor:
-    """Returns the elements at the ends of positions; arbitrary ones if there is no update."""
-    return _taken(rows, maximum(ends - 1, 0))
-
-
-def _folded(lines: _Lines, combine: Combine, neutral: float) -> Tensor:
-    """Returns the fold of the updates at each position; arbitrary if there are none."""
-
-    def since_first(before: Parts, current: Parts) -> Parts:
-        return where(current[1], current[0], combine(before[0], current[0])), logical_or(before[1], current[1])
-
-    order, first, ends = _runs(lines)
-    parts = _taken(lines.updates, order), first
-    return _at(associative_scan(since_first, parts, (neutral, False))[0], ends)
-
-
-def _sum(lines: _Lines, count: Tensor, include_self: bool, name: str) -> Tensor:
-    total = _added(lines.updates, lines)
-    return lines.into + total if include_self else total
-
-
-def _mean(lines: _Lines, count: Tensor, include_self: bool, name: str) -> Tensor:
-    total = _sum(lines, count, include_self, name)
-    number = cast(count + 1 if include_self else maximum(count, 1), total.dtype)
+def _mean(total: Tensor, count: Tensor) -> Tensor:
+    """Returns a sum divided by a count, which may be 0; of integers, rounded down."""
+    number = cast(maximum(count, 1), total.dtype)
     return total / number if is_float(total.dtype) else floor_divide(total, number)
 
 
-def _prod(lines: _Lines, count: Tensor, include_self: bool, name: str) -> Tensor:
-    product = _folded(lines, multiply, 1)
-    return lines.into * product if include_self else product
+def _reduced(lines: _Lines, reduce: str, include_self: bool) -> tuple[Tensor | None, Tensor]:
+    """Returns the updates reduced at each position, and where there are any; `None` if it needn't be known."""
+    reduction, combine = _STEPS[reduce]
+    if include_self and reduce in EXTREMES and is_float(lines.into.dtype):
+        return None, _shared(lines.into, lines.updates, lines.places, reduce)
+    folds = _at_places(lines.updates, lines, reduction)
+    if include_self:
+        folds = combine(lines.into, folds)
+        if reduction != "sum":
+            return None, folds  # an element combined with the identity element keeps its bits; -0.0 + 0 doesn't
+    count = _count(lines)
+    if reduce == "mean":
+        folds = _mean(folds, count + 1 if include_self else count)
+    return count > 0, folds
 
 
-def _extreme(lines: _Lines, count: Tensor, include_self: bool, name: str) -> Tensor:
-    function: Callable[..., Tensor] = _shared if is_float(lines.into.dtype) else _extreme_of
-    return function(lines.into, lines.updates, lines.places, count, include_self, name)
+def _extreme_of(into: Tensor, updates: Tensor, places: Tensor, reduce: str) -> Tensor:
+    reduction, combine = _STEPS[reduce]
+    return combine(into, _at_places(updates, _Lines(into, updates, places), reduction))
 
 
-def _extreme_of(into: Tensor, updates: Tensor, places: Tensor, count: Tensor, include_self: bool, name: str) -> Tensor:
-    combine, sign = EXTREMES[name]
-    extremes = _folded(_Lines(into, updates, places), combine, farthest(into, sign))
-    return where(count > 0, combine(into, extremes) if include_self else extremes, into)
+_shared = custom_vjp(_extreme_of, nondiff_argnums=(3,))
 
 
-_shared = custom_vjp(_extreme_of, nondiff_argnums=(4, 5))
+def _shared_kept(into: Tensor, updates: Tensor, places: Tensor, reduce: str) -> tuple[Tensor, tuple[Tensor, ...]]:
+    extremes = _shared(into, updates, places, reduce)
+    return extremes, (into, updates, places, extremes)
 
 
-def _shared_kept(
-    into: Tensor, updates: Tensor, places: Tensor, count: Tensor, include_self: bool, name: str
-) -> tuple[Tensor, Parts]:
-    extremes = _shared(into, updates, places, count, include_self, name)
-    return extremes, (into, updates, places, count, extremes)
-
-
-def _shared_cotangent(
-    include_self: bool, name: str, residuals: Parts, cotangent: Tensor
-) -> tuple[Tensor, Tensor, None, None]:
+def _shared_cotangent(reduce: str, residuals: tuple[Tensor, ...], cotangent: Tensor) -> tuple[Tensor, Tensor, None]:
     """Divides the cotangent of each position evenly among the elements that equal its extremum."""
-    into, updates, places, count, extremes = residuals
+    into, updates, places, extremes = residuals
     lines = _Lines(into, updates, places)
-    own = _same(into, extremes) if include_self else logical_not(count > 0)
-    hit = logical_and(_same(updates, _read(extremes, places)), places < into.shape[-1])
-    share = cotangent / cast(cast(own, NAMES["i32"]) + _added(cast(hit, NAMES["i32"]), lines), cotangent.dtype)
-    return where(own, share, 0.0), where(hit, _read(share, places), 0.0), None, None
+    own, inside = _same(into, extremes), places < into.shape[-1]
+    hit = logical_and(_same(updates, take_along_axis(extremes, minimum(places, into.shape[-1] - 1), -1)), inside)
+    count = cast(own, NAMES["i32"]) + _at_places(cast(hit, NAMES["i32"]), lines, "sum")
+    share = cotangent / cast(count, cotangent.dtype)
+    read = take_along_axis(share, minimum(places, into.shape[-1] - 1), -1)
+    return where(own, share, 0.0), where(hit, read, 0.0), None
 
 
 def _same(x: Tensor, y: Tensor) -> Tensor:
@@ -417,10 +374,3 @@ def _same(x: Tensor, y: Tensor) -> Tensor:
 
 
 _shared.defvjp(_shared_kept, _shared_cotangent)
-
-_FOLDS: dict[str, Callable[[_Lines, Tensor, bool, str], Tensor]] = {
-    "sum": _sum,
-    "mean": _mean,
-    "prod": _prod,
-    **dict.fromkeys(EXTREMES, _extreme),
-}

@@ -79,3 +79,11 @@ ON_BOOLEANS: dict[str, type[TensorOp]] = {
     "stablehlo.multiply": arithmetic.AndOp,
 }
 """What ops on numbers mean on booleans."""
+
+SCATTERS = {
+    "stablehlo.add": "sum",
+    "stablehlo.multiply": "prod",
+    "stablehlo.maximum": "max",
+    "stablehlo.minimum": "min",
+}
+"""For each op that combines updates in a scatter of StableHLO, the reduction of the scatter of `tg`."""

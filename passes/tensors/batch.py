@@ -218,19 +218,19 @@ def _take(b: TensorBuilder, op: index.TakeOp, count: int, operands: Operands) ->
     return b.transpose(gathered, [0, *lead, *range(1, 1 + own), *trail])
 
 
-@rule(index.ScatterAddOp)
-def _scatter_add(b: TensorBuilder, op: index.ScatterAddOp, count: int, operands: Operands) -> SSAValue:
-    axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
+@rule(index.ScatterAddOp, index.ScatterReduceOp)
+def _scatter(b: TensorBuilder, op: index.ScatterOp, count: int, operands: Operands) -> SSAValue:
+    axis, extent, kind = int_value(op.properties, "axis"), int_value(op.properties, "extent"), op.combines
     if not operands[1][1]:
-        return b.scatter_add(operands[0][0], operands[1][0], axis + 1, extent)
+        return b.scatter(operands[0][0], operands[1][0], axis + 1, extent, kind)
     updates, indices = _all(b, operands, count)
     if len(op.shape) == 1:
         rows = (count, _size(indices) // count)
-        return b.scatter_add_along_axis(b.reshape(updates, rows), b.reshape(indices, rows), 1, extent)
+        return b.scatter_along_axis(b.reshape(updates, rows), b.reshape(indices, rows), 1, extent, kind)
     lead = list(range(1, 1 + axis))
     moved = b.transpose(updates, [*lead, 0, *range(1 + axis, len(shape_of(updates)))])
-    added = b.scatter_add(moved, _apart(b, indices, count, extent), axis, count * extent)
-    apart = b.reshape(added, (*op.shape[:axis], count, *op.shape[axis:]))
+    reduced = b.scatter(moved, _apart(b, indices, count, extent), axis, count * extent, kind)
+    apart = b.reshape(reduced, (*op.shape[:axis], count, *op.shape[axis:]))
     return _to_front(b, apart, axis)
 
 
@@ -263,13 +263,11 @@ def _take_along_axis(b: TensorBuilder, op: index.TakeAlongAxisOp, count: int, op
     return b.take_along_axis(values, indices, int_value(op.properties, "axis") + 1)
 
 
-@rule(index.ScatterAddAlongAxisOp)
-def _scatter_add_along_axis(
-    b: TensorBuilder, op: index.ScatterAddAlongAxisOp, count: int, operands: Operands
-) -> SSAValue:
+@rule(index.ScatterAddAlongAxisOp, index.ScatterReduceAlongAxisOp)
+def _scatter_along_axis(b: TensorBuilder, op: index.ScatterOp, count: int, operands: Operands) -> SSAValue:
     values, indices = _all(b, operands, count)
     axis, extent = int_value(op.properties, "axis") + 1, int_value(op.properties, "extent")
-    return b.scatter_add_along_axis(values, indices, axis, extent)
+    return b.scatter_along_axis(values, indices, axis, extent, op.combines)
 
 
 @rule(convolution.ConvOp)

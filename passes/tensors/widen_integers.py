@@ -37,6 +37,7 @@ from tensorgrad.dialects.tg.elementwise.arithmetic import (
     ShiftLeftOp,
     ShiftRightOp,
 )
+from tensorgrad.dialects.tg.index import ScatterOp
 from tensorgrad.dialects.tg.leaves import ConstantOp, IotaOp
 from tensorgrad.dialects.tg.traits import never_overflows
 from tensorgrad.passes.analyses.walking import defined_values
@@ -123,6 +124,9 @@ def _rewrite(op: TensorOp, operand_types: list[Attribute], result_type: Attribut
             op.properties["value"] = dense(value.astype(numpy_dtype(WIDE[result_type])))
         case CastOp() if is_float(operand_types[0]) and result_type in WIDE:
             op.properties["to"] = WIDE[result_type]
+            _pass_on(op, lambda b, x: _clipped(b, x, result_type))
+        case ScatterOp() if op.combines in ("max", "min") and result_type in WIDE:
+            # Where there are no updates, the identity element is that of words.
             _pass_on(op, lambda b, x: _clipped(b, x, result_type))
         case _:
             for name in ("to", "element") if isinstance(op, CastOp | IotaOp) else ():

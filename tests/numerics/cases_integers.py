@@ -194,6 +194,20 @@ def _scattered_along(x: NumpyArray, y: NumpyArray) -> NumpyArray:
     return result
 
 
+def _multiplied_along(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+    result = x[:2].copy()
+    for row in range(2):
+        np.multiply.at(result[row], PLACES[row], y[row, :4])
+    return result
+
+
+def _largest_of_segments(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+    """Returns rows 1 and 0 as segments 1 and 3; the others have no rows."""
+    result = np.full((4, *y.shape[1:]), np.iinfo(y.dtype).min, y.dtype)
+    result[[3, 1]] = y[:2]
+    return result
+
+
 def _fallen(x: NumpyArray) -> NumpyArray:
     return (x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]).astype(np.int32)
 
@@ -296,6 +310,18 @@ WHOLE: tuple[Whole, ...] = (
         "",
         lambda x, y: tg.scatter_add(tg.zeros((2, 3), x.dtype), 1, PLACES, y[:2, :4]),
         _scattered_along,
+    ),
+    Whole(
+        index.ScatterReduceOp,
+        "largest",
+        lambda x, y: tg.segment_max(y[:2], [3, 1], 4),
+        _largest_of_segments,
+    ),
+    Whole(
+        index.ScatterReduceAlongAxisOp,
+        "products",
+        lambda x, y: tg.scatter_reduce(x[:2], 1, PLACES, y[:2, :4], "prod"),
+        _multiplied_along,
     ),
     Whole(
         sort.ArgsortOp,

@@ -10,6 +10,7 @@ from case import Case, NumpyArray, boolean, f32, i32, integers, normal, u32, uni
 from tensorgrad.dialects.tg import index
 from tensorgrad.ops import scatter
 
+SUMS = ("sum", "mean")
 FOLDS = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
@@ -95,10 +96,11 @@ def reductions() -> Iterator[Case]:
         "special": (f32(1, np.nan, -np.inf, 4), 0, i32(0, 0, 2, 3, 2), f32(np.nan, 1, np.inf, -np.inf, 2), False),
     }
     for name in scatter.REDUCTIONS:
+        op = index.ScatterAddAlongAxisOp if name in SUMS else index.ScatterReduceAlongAxisOp
         for include in (True, False):
             for note, (x, axis, i, u, smooth) in samples.items():
                 yield Case(
-                    index.ScatterAddAlongAxisOp,
+                    op,
                     f"scatter {name} {'with' if include else 'without'} self {note}",
                     lambda x, i, u, a=axis, n=name, s=include: scatter.scatter_reduce(x, a, i, u, n, s),
                     (x, i, u),
@@ -107,7 +109,7 @@ def reductions() -> Iterator[Case]:
                     rtol=1e-5,
                 )
         yield Case(
-            index.ScatterAddAlongAxisOp,
+            op,
             f"scatter {name} outside",
             lambda x, i, u, n=name: scatter.scatter_reduce(x, 0, i, u, n),
             (normal(4), i32(9, 1, -5, 1), normal(4, seed=2)),
@@ -139,8 +141,7 @@ def segments() -> Iterator[Case]:
         "empty": (normal(3, 2), u32(3, 3, 0), 5, False),
     }
     for name in SEGMENTS:
-        # All but a product add rows up; a product only counts them.
-        op = index.ScatterAddAlongAxisOp if name == "prod" else index.ScatterAddOp
+        op = index.ScatterAddOp if name in SUMS else index.ScatterReduceOp
         for note, (x, i, count, smooth) in samples.items():
             yield Case(
                 op,

@@ -160,7 +160,7 @@ def adaptive_cases() -> Iterator[Case]:
             lambda x, n=counts: (x.reshape(-1) == in_parts(x, n, np.max)[..., None]).argmax(-1).astype(np.int32),
         )
     yield Case(
-        index.ScatterAddOp,
+        index.ScatterReduceAlongAxisOp,
         "max unpool",
         lambda x, i: pooling.max_unpool(x, i, 2, output_size=(4, 5)) * 1.5,
         (normal(1, 2, 2, 2), np.array([[[[0, 6], [12, 18]], [[1, 4], [15, 13]]]], np.int32)),

@@ -30,13 +30,13 @@ EVALUATOR = {
             "take_along_axis-cummin_of_blocks_of_blocks",
             "take_along_axis-scatter_many",
             *(
-                f"scatter_add_along_axis-scatter_{kind}_{own}_self_many"
+                f"scatter_reduce_along_axis-scatter_{kind}_{own}_self_many"
                 for kind in ("prod", "amax", "amin")
                 for own in ("with", "without")
             ),
-            "scatter_add_along_axis-segment_prod_many",
-            "scatter_add-segment_max_many",
-            "scatter_add-segment_min_many",
+            "scatter_reduce-segment_prod_many",
+            "scatter_reduce-segment_max_many",
+            "scatter_reduce-segment_min_many",
         ),
         GATHER,
     ),

@@ -159,3 +159,45 @@ def test_known_indices_give_the_same_bits(place: tg.DeviceName) -> None:
         known = tg.jit(lambda x, rows, i=indices, f=sums: f(x, rows, *i), device=place)(x, rows)
         for ours, theirs in zip(known, whole, strict=True):
             np.testing.assert_array_equal(ours, theirs, err_msg=dtype)
+
+
+def test_one_counting_sort_for_all_kinds() -> None:
+    """On a CPU a scatter folds the updates of each position, in the order that counting the indices gives."""
+    random = np.random.default_rng(6)
+    x, updates = (random.normal(size=(3, extent)).astype(np.float32) for extent in (400, 200))
+    indices = random.integers(0, 400, (3, 200)).astype(np.int32)
+    functions: list[Any] = [
+        lambda x, i, u, r=reduce, s=include_self: tg.scatter_reduce(x, 1, i, u, r, s)
+        for reduce in ("sum", "mean", "prod", "amax", "amin")
+        for include_self in (True, False)
+    ]
+    functions.append(lambda x, i, u: tg.scatter(x, 1, i, u))
+    for function in functions:
+        compiled = tg.jit(function, device="cpu")
+        np.testing.assert_array_equal(
+            compiled(x, indices, updates), tg.jit(function, device="numpy")(x, indices, updates)
+        )
+        module = compiled.module("buf")
+        # The last one is found without a loop; what isn't known is where there are updates, unless all are counted.
+        assert module.count("buf.counting_sort") == 1 and module.count("scf.for") <= 2
+
+
+@pytest.mark.usefixtures("compiled_blocks")
+@pytest.mark.in_turns(3, 1)
+@pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
+def test_segments_of_narrow_integers(place: tg.DeviceName) -> None:
+    """Where there are no rows, the least or largest number of the dtype."""
+    numbers = np.repeat(np.array([4, 0], np.int32), 60)
+    for dtype in (np.int8, np.uint8, np.int16, np.uint16):
+        rows, bounds = np.tile(np.array([3, 5, 4], dtype), 40), np.iinfo(dtype)
+        for name, empty, found in (("segment_max", bounds.min, 5), ("segment_min", bounds.max, 3)):
+            segments = tg.jit(lambda x, i, n=name: getattr(tg, n)(x, i, 100), device=place)(rows, numbers)
+            assert segments.dtype.name == np.dtype(dtype).name
+            assert np.asarray(segments)[:5].tolist() == [found, *[empty] * 3, found], (dtype, name)
+
+
+def test_gradients_of_products_that_overflow_in_part() -> None:
+    """Products of some of the updates may overflow where that of all doesn't."""
+    updates = np.array([1e-30, 1e30, 1e30, 1e-30, 0.0, 2.0], np.float32)
+    gradient = tg.grad(lambda u: tg.sum(tg.segment_prod(u, [0, 0, 0, 0, 1, 1])))(updates)
+    np.testing.assert_allclose(gradient, [1e30, 1e-30, 1e-30, 1e30, 2, 0], rtol=1e-5)

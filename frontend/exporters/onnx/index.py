@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import constant_value, int_value
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.exporters.onnx.graph import I64, Graph, dtype_of
+from tensorgrad.exporters.onnx.reduce import with_nan
 from tensorgrad.exporters.onnx.table import rule
 from tensorgrad.runtime.conversion import kind_of
 
@@ -55,9 +57,9 @@ def _take_along_axis(graph: Graph, op: index.TakeAlongAxisOp) -> str:
     return graph.where(dtype, inside, values, graph.number(_fill(dtype), dtype))
 
 
-@rule(index.ScatterAddOp)
-def _scatter_add(graph: Graph, op: index.ScatterAddOp) -> str:
-    """Adds rows: the axes of the indices become one, and each index repeats along the others."""
+@rule(index.ScatterAddOp, index.ScatterReduceOp)
+def _scatter(graph: Graph, op: index.ScatterOp) -> str:
+    """Reduces rows: the axes of the indices become one, and each index repeats along the others."""
     axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
     shape, indexed = shape_of(op.updates), shape_of(op.indices)
     lead, trail = shape[:axis], shape[axis + len(indexed) :]
@@ -69,22 +71,34 @@ def _scatter_add(graph: Graph, op: index.ScatterAddOp) -> str:
         indices = graph.node("Where", inside, indices, graph.number(extent, I64))
     indices = graph.reshape(indices, [math.prod(indexed), *(1 for _ in trail)])
     indices = graph.node("Expand", indices, graph.integers(rows))
-    return _added(graph, op.updates, updates, indices, rows, axis, extent)
+    return _reduced(graph, op, updates, indices, rows)
 
 
-@rule(index.ScatterAddAlongAxisOp)
-def _scatter_add_along_axis(graph: Graph, op: index.ScatterAddAlongAxisOp) -> str:
-    axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
+@rule(index.ScatterAddAlongAxisOp, index.ScatterReduceAlongAxisOp)
+def _scatter_along_axis(graph: Graph, op: index.ScatterAlongAxisOp) -> str:
+    extent = int_value(op.properties, "extent")
     indices, inside = _inside(graph, op.indices, extent)
     if inside is not None:
         indices = graph.node("Where", inside, indices, graph.number(extent, I64))
-    return _added(graph, op.updates, graph.value(op.updates), indices, shape_of(op.updates), axis, extent)
+    return _reduced(graph, op, graph.value(op.updates), indices, shape_of(op.updates))
 
 
-def _added(graph: Graph, value: SSAValue, updates: str, indices: str, shape: Any, axis: int, extent: int) -> str:
-    """Appends a sum of updates at indices, of which those out of range are `extent`: a place that is cut off again."""
-    dtype = dtype_of(value)
-    longer = [extent + 1 if at == axis else n for at, n in enumerate(shape)]
-    zeros = graph.node("Expand", graph.number(0, dtype), graph.integers(longer))
-    total = graph.typed("ScatterElements", dtype, zeros, indices, updates, data=(0, 2), axis=axis, reduction="add")
-    return graph.node("Slice", total, *(graph.integers([n]) for n in (0, extent, axis)))
+REDUCTIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+"""ONNX's names of the reductions of scatters."""
+
+
+def _reduced(graph: Graph, op: index.ScatterOp, updates: str, indices: str, shape: Sequence[int]) -> str:
+    """Appends a reduction of updates at indices; those out of range are the extent: a place that is cut off again."""
+    axis, extent, dtype = int_value(op.properties, "axis"), int_value(op.properties, "extent"), dtype_of(op.updates)
+    longer = graph.integers([extent + 1 if at == axis else n for at, n in enumerate(shape)])
+    bounds = [graph.integers([n]) for n in (0, extent, axis)]
+
+    def scattered(dtype: np.dtype[Any], values: str, reduction: str, start: Any) -> str:
+        inputs = graph.node("Expand", graph.number(start, dtype), longer), indices, values
+        whole = graph.typed("ScatterElements", dtype, *inputs, data=(0, 2), axis=axis, reduction=reduction)
+        return graph.node("Slice", whole, *bounds)
+
+    reduced = scattered(dtype, updates, REDUCTIONS[op.combines], index.identity_of(op.combines, dtype))
+    if op.combines in ("sum", "prod") or kind_of(dtype) != "f":
+        return reduced
+    return with_nan(graph, dtype, updates, reduced, lambda kind, flags: scattered(kind, flags, "max", 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -127,6 +127,8 @@ class _Lowering:
         self.lowered: dict[SSAValue, Lowered] = {}
         self.constants: dict[Attribute, SSAValue] = {}
         """The buffer of each constant."""
+        self.shared: dict[Hashable, tuple[View, View]] = {}
+        """The views that several ops of the function read, by what they were made from."""
         self.new_ops: dict[Operation, Operation] = {}
         """The ops of the new block in order of creation, each mapped to itself or to its replacement."""
         self.views_of: dict[SSAValue, list[SSAValue]] = {}
@@ -248,6 +250,7 @@ class _Lowering:
             lambda spec: self._emit(spec, op),
             self._add,
             lambda array: self._constant_buffer(dense(array), op.location),
+            self.shared,
             self.target,
             bindings,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, cast
 
@@ -29,6 +29,7 @@ class Emit:
         append: Appends a kernel; returns a view of its result.
         add: Appends an allocation, or a kernel of another kind.
         constant: Returns a view of a buffer that holds an array, the same one for equal arrays.
+        shared: What ops of the function have emitted that others may read, by what it was made from.
         target: The target.
         bindings: The most bindings of a kernel: the target's limit, less one for each loop around the kernel.
     """
@@ -36,6 +37,7 @@ class Emit:
     append: Callable[[KernelSpec], View]
     add: Callable[[Operation], None]
     constant: Callable[[NumpyArray], View]
+    shared: dict[Hashable, tuple[View, View]]
     target: Target
     bindings: int
 
@@ -74,17 +76,18 @@ def rule(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Rule[OpT
     return register
 
 
-def sequence(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Sequencer[OpT]], Sequencer[OpT]]:
-    """Registers the kernels of an op.
+def sequence(*kinds: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Sequencer[OpT]], Sequencer[OpT]]:
+    """Registers the kernels of ops.
 
     Args:
-        kind: The op.
+        *kinds: The ops.
         in_memory: The positions of operands that they load from at computed indices, which must be in memory.
     """
 
     def register(function: Sequencer[OpT]) -> Sequencer[OpT]:
-        SEQUENCES[kind] = cast("Sequencer[TensorOp]", function)
-        MEMORY_OPERANDS[kind] = in_memory
+        for kind in kinds:
+            SEQUENCES[kind] = cast("Sequencer[TensorOp]", function)
+            MEMORY_OPERANDS[kind] = in_memory
         return function
 
     return register

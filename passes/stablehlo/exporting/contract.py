@@ -75,7 +75,7 @@ def _fold(writer: Writer, op: convolution.FoldOp) -> SSAValue:
         order = [place for place in range(len(shape_of(x))) if place != inner]
         order.insert(axis + 1, inner)
         positions = writer.constant(_starts(counts, size, stride[number], dilation[number]))
-        x = writer.added(writer.transpose(x, order), positions, axis, extents[number])
+        x = writer.reduced(writer.transpose(x, order), positions, axis, extents[number])
     return x
 
 

@@ -54,12 +54,13 @@ def _take_along_axis(writer: Writer, op: index.TakeAlongAxisOp) -> SSAValue:
     return _or_filling(writer, inside, read)
 
 
-def _scatter_add(writer: Writer, op: index.ScatterAddOp) -> SSAValue:
+def _scatter(writer: Writer, op: index.ScatterOp) -> SSAValue:
     updates, indices = writer.operands(op)
-    return writer.added(updates, indices, int_value(op.properties, "axis"), int_value(op.properties, "extent"))
+    axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
+    return writer.reduced(updates, indices, axis, extent, op.combines)
 
 
-def _scatter_add_along_axis(writer: Writer, op: index.ScatterAddAlongAxisOp) -> SSAValue:
+def _scatter_along_axis(writer: Writer, op: index.ScatterAlongAxisOp) -> SSAValue:
     updates, indices = writer.operands(op)
     axis, rank = int_value(op.properties, "axis"), len(op.shape)
     others = [place for place in range(rank) if place != axis]
@@ -70,7 +71,7 @@ def _scatter_add_along_axis(writer: Writer, op: index.ScatterAddAlongAxisOp) -> 
         scatter_dims_to_operand_dims=[axis],
         index_vector_dim=rank,
     )
-    return writer.scattered(updates, indices, op.type, numbers)
+    return writer.scattered(updates, indices, op.type, numbers, op.combines)
 
 
 def _argsort(writer: Writer, op: sort.ArgsortOp) -> SSAValue:
@@ -106,7 +107,9 @@ def _ordered(writer: Writer, x: SSAValue) -> SSAValue:
 RULES: dict[type[Operation], Rule] = {
     index.TakeOp: _take,
     index.TakeAlongAxisOp: _take_along_axis,
-    index.ScatterAddOp: _scatter_add,
-    index.ScatterAddAlongAxisOp: _scatter_add_along_axis,
+    index.ScatterAddOp: _scatter,
+    index.ScatterReduceOp: _scatter,
+    index.ScatterAddAlongAxisOp: _scatter_along_axis,
+    index.ScatterReduceAlongAxisOp: _scatter_along_axis,
     sort.ArgsortOp: _argsort,
 }

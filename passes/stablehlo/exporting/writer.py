@@ -33,6 +33,8 @@ from tensorgrad.dialects.stablehlo.attributes import (
 from tensorgrad.dialects.stablehlo.base import int_array
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, dense, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import element_of, shape_of, type_of
+from tensorgrad.dialects.tg.index import identity_of
+from tensorgrad.passes.stablehlo.correspondence import SCATTERS
 
 OPS: dict[str, type[Operation]] = {op.name: op for dialect in (Stablehlo, Chlo) for op in dialect.operations}
 
@@ -227,8 +229,8 @@ class Writer:
         sizes = [1 if place == axis else extent for place, extent in enumerate(shape)]
         return self.one("stablehlo.gather", [x, indices], kind, dimension_numbers=numbers, slice_sizes=int_array(sizes))
 
-    def added(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
-        """Returns zeros to which updates are added at indices along an axis; those that are not inside are dropped."""
+    def reduced(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int, reduction: str = "sum") -> SSAValue:
+        """Returns updates reduced at indices along an axis; those that are not inside are dropped."""
         shape, rank = shape_of(updates), len(shape_of(indices))
         kind = tensor([*shape[:axis], extent, *shape[axis + rank :]], element_of(updates))
         numbers = ScatterAttr.of(
@@ -237,15 +239,18 @@ class Writer:
             scatter_dims_to_operand_dims=[axis],
             index_vector_dim=rank,
         )
-        return self.scattered(updates, indices, kind, numbers)
+        return self.scattered(updates, indices, kind, numbers, reduction)
 
-    def scattered(self, updates: SSAValue, indices: SSAValue, kind: Tensor, numbers: ScatterAttr) -> SSAValue:
-        """Returns zeros of a type to which updates are added."""
+    def scattered(
+        self, updates: SSAValue, indices: SSAValue, kind: Tensor, numbers: ScatterAttr, reduction: str
+    ) -> SSAValue:
+        """Returns identity elements of a type with which updates are combined."""
+        (combine,) = (name for name, meant in SCATTERS.items() if meant == reduction)
         (result,) = self.emit(
             "stablehlo.scatter",
-            [self.full(kind, 0), indices, updates],
+            [self.full(kind, identity_of(reduction, numpy_dtype(kind))), indices, updates],
             [kind],
-            [self.applying("stablehlo.add", kind.get_element_type())],
+            [self.applying(combine, kind.get_element_type())],
             scatter_dimension_numbers=numbers,
             indices_are_sorted=BoolAttr.from_bool(False),
             unique_indices=BoolAttr.from_bool(False),

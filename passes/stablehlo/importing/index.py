@@ -9,11 +9,12 @@ from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.stablehlo import regions as hlo
-from tensorgrad.dialects.stablehlo.base import int_of, ints_of
-from tensorgrad.dialects.tg.base import integer, size_of, splat_value, tensor
-from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.stablehlo.base import ints_of
+from tensorgrad.dialects.tg.base import numpy_dtype, size_of, splat_value
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of, type_of
 from tensorgrad.dialects.tg.elementwise import arithmetic
-from tensorgrad.dialects.tg.sort import ArgsortOp
+from tensorgrad.dialects.tg.index import identity_of
+from tensorgrad.passes.stablehlo.correspondence import SCATTERS
 from tensorgrad.passes.stablehlo.importing.elementwise import meaning
 from tensorgrad.passes.stablehlo.importing.reader import Reader, Rule, Unsupported
 from tensorgrad.passes.stablehlo.importing.reduce import applied
@@ -194,43 +195,16 @@ def _combined(
 ) -> SSAValue:
     """Returns the rows of `x`, with updates combined by an op of this name into those that they are for."""
     extent, body = shape_of(x)[0], op.update_computation
-    if name == "stablehlo.add":
-        added = b.scatter_add(updates, rows, 0, extent)
-        return added if splat_value(x) == 0 else b.add(x, added)
-    replaced = list(hlo.returned(body)) == [body.block.args[1]]
-    if not replaced and name not in ("stablehlo.multiply", "stablehlo.maximum", "stablehlo.minimum"):
+    if list(hlo.returned(body)) == [body.block.args[1]]:
+        last = b.scatter(b.iota(shape_of(rows), 0, i32), rows, 0, extent, "max")
+        hit = b.broadcast(b.compare("ge", last, b.full_like(last, 0)), shape_of(x), [0])
+        return b.select(hit, b.take(updates, last, 0), x)
+    if name not in SCATTERS:
         raise Unsupported("updates are combined by add, multiply, maximum, minimum, or replace what is there")
-    if shape_of(rows)[0] > 1 and not int_of(op.unique_indices):
-        rows, updates = _one_a_row(b, None if replaced else name, rows, updates, extent)
-    hits = b.scatter_add(b.full(tensor(shape_of(rows), i32), 1), rows, 0, extent)
-    hit = b.broadcast(b.compare("gt", hits, b.full_like(hits, 0)), shape_of(x), [0])
-    written = b.scatter_add(updates, rows, 0, extent)
-    return b.select(hit, written if name is None else b.emit(meaning(name, [x]), [x, written]), x)
-
-
-def _one_a_row(
-    b: TensorBuilder, name: str | None, rows: SSAValue, updates: SSAValue, extent: int
-) -> tuple[SSAValue, SSAValue]:
-    """Returns rows and updates of which at most one is for each row: the last, or all combined by an op.
-
-    Updates are sorted by row, and each is combined with those before it for the same row, in steps that double how many
-    these are.
-    """
-    order = b.emit(ArgsortOp, [rows], descending=integer(0))
-    rows, updates, count = b.take(rows, order, 0), b.take(updates, order, 0), shape_of(rows)[0]
-    distance = 1
-    while name is not None and distance < count:
-        places = b.iota([count], 0, i32)
-        before = b.sub(places, b.full_like(places, distance))
-        first = limited(b, before, count - 1)
-        known = b.compare("ge", before, b.full_like(before, 0))
-        same = b.emit(arithmetic.AndOp, [known, b.compare("eq", b.take(rows, first, 0), rows)])
-        earlier = b.take(updates, first, 0)
-        both = b.emit(meaning(name, [updates]), [earlier, updates])
-        updates = b.select(b.broadcast(same, shape_of(updates), [0]), both, updates)
-        distance *= 2
-    after = b.pad(b.slice(rows, [1], [count], [1]), b.full(tensor((), element_of(rows)), -1), [0], [1], [0])
-    return b.select(b.compare("eq", rows, after), b.full_like(rows, extent), rows), updates
+    reduced = b.scatter(updates, rows, 0, extent, SCATTERS[name])
+    if splat_value(x) == identity_of(SCATTERS[name], numpy_dtype(type_of(x))):
+        return reduced
+    return b.emit(meaning(name, [x]), [x, reduced])
 
 
 RULES: dict[str, Rule] = {"stablehlo.gather": _gather, "stablehlo.scatter": _scatter}

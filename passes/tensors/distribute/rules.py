@@ -280,14 +280,16 @@ def _take(d: Distribution, op: index.TakeOp, operands: Operands) -> Placed | Non
     return Placed(emit(d, op, _values(operands)), x.layout.along(moved))
 
 
-@rule(index.ScatterAddOp)
-def _scatter_add(d: Distribution, op: index.ScatterAddOp, operands: Operands) -> Placed | None:
+@rule(index.ScatterAddOp, index.ScatterReduceOp)
+def _scatter(d: Distribution, op: index.ScatterOp, operands: Operands) -> Placed | None:
     """Gives a partial sum for sharded indices; keeps other axes of the updates sharded."""
     (updates, indices), axis = operands, int_value(op.properties, "axis")
     rank = len(shape_of(op.indices))
     if updates.axis is not None and not axis <= updates.axis < axis + rank:
         moved = updates.axis if updates.axis < axis else updates.axis + 1 - rank
         return Placed(emit(d, op, [updates.value, d.whole(indices).value]), updates.layout.along(moved))
+    if op.combines != "sum":
+        return None
     layout = indices.layout if updates.axis is None else updates.layout.along(updates.axis - axis)
     values = [d.cut(updates, layout.along(axis + cast(int, layout.axis))).value, d.cut(indices, layout).value]
     return Placed(emit(d, op, values), PARTIAL)
@@ -303,8 +305,11 @@ def _take_along_axis(d: Distribution, op: index.TakeAlongAxisOp, operands: Opera
     return elementwise(d, op, operands)
 
 
-@rule(index.ScatterAddAlongAxisOp)
-def _scatter_add_along_axis(d: Distribution, op: index.ScatterAddAlongAxisOp, operands: Operands) -> Placed | None:
+@rule(index.ScatterAddAlongAxisOp, index.ScatterReduceAlongAxisOp)
+def _scatter_along_axis(d: Distribution, op: index.ScatterAlongAxisOp, operands: Operands) -> Placed | None:
     layout = _of_first(operands)
+    partial = layout.axis == int_value(op.properties, "axis")
+    if partial and op.combines != "sum":
+        return None
     values = _values([d.cut(operand, layout) for operand in operands])
-    return Placed(emit(d, op, values), PARTIAL if layout.axis == int_value(op.properties, "axis") else layout)
+    return Placed(emit(d, op, values), PARTIAL if partial else layout)

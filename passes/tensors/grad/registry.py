@@ -20,11 +20,12 @@ NO_DERIVATIVE: dict[type[TensorOp], str] = {}
 """The ops without a rule, each with its reason."""
 
 
-def rule(kind: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
-    """Registers the derivative of an op."""
+def rule(*kinds: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
+    """Registers the derivative of ops."""
 
     def register(function: Rule[OpT]) -> Rule[OpT]:
-        RULES[kind] = cast("Callable[[TensorBuilder, TensorOp, SSAValue], Cotangents]", function)
+        for kind in kinds:
+            RULES[kind] = cast("Callable[[TensorBuilder, TensorOp, SSAValue], Cotangents]", function)
         return function
 
     return register

@@ -3,6 +3,7 @@
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=forked}' | filecheck %s --check-prefix FORKED
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=outputs}' | filecheck %s --check-prefix OUTPUTS
 // RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=branches}' | filecheck %s --check-prefix BRANCHES
+// RUN: tg-opt %s -p 'distribute{size=2 rank=1 function=scattered}' | filecheck %s --check-prefix SCATTERED
 
 // A sharded axis that is merged into an outer one remains sharded, in blocks: each block is cut. Replicated operands
 // are sliced likewise, and values that are needed whole are gathered block by block.
@@ -124,3 +125,20 @@ func.func @outputs(%x: tensor<5x6x7xf32> {tg.name = "x", tg.role = "parameter"},
 // OUTPUTS-NEXT:   %4 = tg.all_gather %3 axis = 2 size = 2 : tensor<5x2x2x4xf32>
 // OUTPUTS-NEXT:   %5 = tg.reshape %4 shape = [5, 8, 4] : tensor<5x2x4x4xf32>
 // OUTPUTS-NEXT:   func.return %5 : tensor<5x8x4xf32>
+
+// Sums over sharded updates are partial ones; other reductions are not, so their updates are gathered. Rows of updates
+// stay sharded in both.
+func.func @scattered(%x: tensor<8x6xf32> {tg.name = "x", tg.role = "input"}, %i: tensor<8xi32> {tg.name = "i", tg.role = "input"}, %j: tensor<6xi32> {tg.name = "j", tg.role = "parameter"}) -> (tensor<5x6xf32>, tensor<5x6xf32>, tensor<8x5xf32>) {
+  %0 = tg.scatter_add %x, %i axis = 0 extent = 5 : tensor<8x6xf32>, tensor<8xi32>
+  %1 = tg.scatter_reduce %x, %i axis = 0 extent = 5 reduction = "max" : tensor<8x6xf32>, tensor<8xi32>
+  %2 = tg.scatter_reduce %x, %j axis = 1 extent = 5 reduction = "max" : tensor<8x6xf32>, tensor<6xi32>
+  func.return %0, %1, %2 : tensor<5x6xf32>, tensor<5x6xf32>, tensor<8x5xf32>
+}
+
+// SCATTERED-LABEL: func.func @scattered(
+// SCATTERED:         tg.scatter_add %x, %i axis = 0 extent = 5 : tensor<4x6xf32>, tensor<4xi32>
+// SCATTERED:         %[[X:.*]] = tg.all_gather %x axis = 0 size = 2 : tensor<4x6xf32>
+// SCATTERED:         %[[I:.*]] = tg.all_gather %i axis = 0 size = 2 : tensor<4xi32>
+// SCATTERED:         tg.scatter_reduce %[[X]], %[[I]] axis = 0 extent = 5 reduction = "max" : tensor<8x6xf32>, tensor<8xi32>
+// SCATTERED:         tg.scatter_reduce %x, %j axis = 1 extent = 5 reduction = "max" : tensor<4x6xf32>, tensor<6xi32>
+// SCATTERED:         tg.all_reduce

@@ -99,3 +99,19 @@ func.func @words(%x: tensor<2xi32>, %y: tensor<2xi64>) -> tensor<2xi64> {
 // CHECK-NEXT:   %0 = tg.cast %x to = i64 : tensor<2xi32>
 // CHECK-NEXT:   %1 = tg.add %0, %y : tensor<2xi64>, tensor<2xi64>
 // CHECK-NEXT:   func.return %1 : tensor<2xi64>
+
+// -----
+
+// The identity elements of words, where an index has no updates, become those of the narrow type.
+func.func @extremes(%x: tensor<3xi8>, %i: tensor<3xi32>) -> tensor<5xi8> {
+  %0 = tg.scatter_reduce %x, %i axis = 0 extent = 5 reduction = "max" : tensor<3xi8>, tensor<3xi32>
+  func.return %0 : tensor<5xi8>
+}
+
+// CHECK-LABEL: func.func @extremes(
+// CHECK-NEXT:   %[[FOLDS:.*]] = tg.scatter_reduce %x, %i axis = 0 extent = 5 reduction = "max" : tensor<3xi32>, tensor<3xi32>
+// CHECK-NEXT:   tg.constant value = dense<127> : tensor<5xi32>
+// CHECK-NEXT:   tg.minimum %[[FOLDS]]
+// CHECK-NEXT:   tg.constant value = dense<-128> : tensor<5xi32>
+// CHECK-NEXT:   %[[HELD:.*]] = tg.maximum
+// CHECK-NEXT:   func.return %[[HELD]] : tensor<5xi32>

@@ -370,6 +370,22 @@ func.func @f(%x: tensor<2xf32>, %i: tensor<2xi32>) {
 
 // -----
 
+func.func @f(%x: tensor<2xf32>, %i: tensor<2xi32>) {
+  // CHECK: tg.scatter_reduce: reduction "sum" is not one of prod, max, min
+  %0 = tg.scatter_reduce %x, %i axis = 0 extent = 3 reduction = "sum" : tensor<2xf32>, tensor<2xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<2xi1>, %i: tensor<2xi32>) {
+  // CHECK: tg.scatter_reduce_along_axis: takes numbers, not i1
+  %0 = tg.scatter_reduce_along_axis %x, %i axis = 0 extent = 3 reduction = "max" : tensor<2xi1>, tensor<2xi32>
+  func.return
+}
+
+// -----
+
 func.func @f(%x: tensor<4x3xf32>, %i: tensor<3x1xi32>) {
   // CHECK: tg.take_along_axis: operand [4, 3] and indices [3, 1] must agree on every axis but 1
   %0 = tg.take_along_axis %x, %i axis = 1 : tensor<4x3xf32>, tensor<3x1xi32>

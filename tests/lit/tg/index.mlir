@@ -32,3 +32,14 @@ func.func @nowhere(%x: tensor<0x2xf32>, %i: tensor<0x2xi32>) -> tensor<0x2xf32> 
 }
 // CHECK-LABEL: func.func @nowhere(
 // CHECK:         %added = tg.scatter_add_along_axis %x, %i axis = 0 extent = 0 : tensor<0x2xf32>, tensor<0x2xi32>
+
+// Other reductions than sums are named.
+func.func @reduced(%x: tensor<2x3x8xi32>, %i: tensor<2x3xi32>, %j: tensor<2x3x8xi64>) -> (tensor<65x8xi32>, tensor<2x9x8xi32>) {
+  %largest = tg.scatter_reduce %x, %i axis = 0 extent = 65 reduction = "max" : tensor<2x3x8xi32>, tensor<2x3xi32>
+  %products = tg.scatter_reduce_along_axis %x, %j axis = 1 extent = 9 reduction = "prod" : tensor<2x3x8xi32>, tensor<2x3x8xi64>
+  func.return %largest, %products : tensor<65x8xi32>, tensor<2x9x8xi32>
+}
+// CHECK-LABEL: func.func @reduced(
+// CHECK:         %largest = tg.scatter_reduce %x, %i axis = 0 extent = 65 reduction = "max" : tensor<2x3x8xi32>, tensor<2x3xi32>
+// CHECK-NEXT:    %products = tg.scatter_reduce_along_axis %x, %j axis = 1 extent = 9 reduction = "prod" : tensor<2x3x8xi32>, tensor<2x3x8xi64>
+// CHECK-NEXT:    func.return %largest, %products : tensor<65x8xi32>, tensor<2x9x8xi32>

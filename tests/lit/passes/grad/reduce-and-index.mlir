@@ -151,3 +151,36 @@ func.func @scatter_add_along_axis(%x: tensor<4x1xf32>, %i: tensor<4x1xi32>, %w: 
 // CHECK-NEXT:   %7 = tg.select %5, %0, %6 : tensor<4x1xi1>, tensor<4x1xf32>, tensor<4x1xf32>
 // CHECK-NEXT:   func.return %loss, %7 : tensor<f32>, tensor<4x1xf32>
 // CHECK-NEXT: }
+
+// -----
+
+// Equal maxima share the cotangent: they are counted by a scatter of the same kind.
+func.func @scatter_max(%x: tensor<4x3xf32>, %i: tensor<4x3xi32>) -> tensor<f32> {
+  %y = tg.scatter_reduce_along_axis %x, %i axis = 1 extent = 10 reduction = "max" : tensor<4x3xf32>, tensor<4x3xi32>
+  %loss = tg.sum %y axes = [0, 1] : tensor<4x10xf32>
+  func.return %loss : tensor<f32>
+}
+// CHECK-LABEL: func.func @scatter_max(
+// CHECK:        %[[READ:.*]] = tg.take_along_axis %y, %i axis = 1
+// CHECK:        %[[OWN:.*]] = tg.select %{{.*}}, %[[READ]], %{{.*}}
+// CHECK-NEXT:   tg.compare %x, %[[OWN]] predicate = "eq"
+// CHECK:        tg.scatter_add_along_axis %{{.*}}, %i axis = 1 extent = 10 : tensor<4x3xf32>, tensor<4x3xi32>
+// CHECK:        tg.div
+// CHECK:        func.return
+
+// -----
+
+// A product's derivative is the product of the updates before and behind in the order of indices: two steps for four.
+func.func @scatter_prod(%x: tensor<4x3xf32>, %i: tensor<4xi32>) -> tensor<f32> {
+  %y = tg.scatter_reduce %x, %i axis = 0 extent = 10 reduction = "prod" : tensor<4x3xf32>, tensor<4xi32>
+  %loss = tg.sum %y axes = [0, 1] : tensor<10x3xf32>
+  func.return %loss : tensor<f32>
+}
+// CHECK-LABEL: func.func @scatter_prod(
+// CHECK:         %[[ORDER:.*]] = tg.argsort %i descending = 0 : tensor<4xi32>
+// CHECK:         tg.take %i, %[[ORDER]] axis = 0
+// CHECK-COUNT-5: tg.mul
+// CHECK:         %[[BACK:.*]] = tg.argsort %[[ORDER]] descending = 0 : tensor<4xi32>
+// CHECK-NEXT:    tg.take %{{.*}}, %[[BACK]] axis = 1
+// CHECK:         tg.div
+// CHECK:         func.return

@@ -158,3 +158,67 @@ func.func @counted(%u: tensor<300x4xf32>, %i: tensor<300xi32>) -> tensor<90x4xf3
 // NATIVE:           scf.for
 // NATIVE-NOT:     buf.kernel
 // NATIVE:         func.return
+
+// Scatters by the same indices share the order and the starts; what combines the updates is the only difference.
+func.func @shared(%u: tensor<300x4xf32>, %v: tensor<300x4xui32>, %i: tensor<300xi32>) -> (tensor<90x4xf32>, tensor<90x4xui32>) {
+  %0 = tg.scatter_reduce %u, %i axis = 0 extent = 90 reduction = "prod" : tensor<300x4xf32>, tensor<300xi32>
+  %1 = tg.scatter_reduce %v, %i axis = 0 extent = 90 reduction = "min" : tensor<300x4xui32>, tensor<300xi32>
+  func.return %0, %1 : tensor<90x4xf32>, tensor<90x4xui32>
+}
+// NATIVE-LABEL: func.func @shared(
+// NATIVE:         buf.counting_sort
+// NATIVE:         buf.kernel grid = [90, 4]
+// NATIVE:           arith.constant 1.000000e+00 : f32
+// NATIVE:           scf.for
+// NATIVE:             arith.mulf
+// NATIVE-NOT:     buf.counting_sort
+// NATIVE:         buf.kernel grid = [90, 4]
+// NATIVE:           arith.constant -1 : i32
+// NATIVE:           scf.for
+// NATIVE:             arith.minui
+// NATIVE-NOT:     buf.kernel
+// NATIVE:         func.return
+
+// Few updates are compared with every position, and the identity element takes the place of all others.
+func.func @few_products(%u: tensor<3x4xf32>, %i: tensor<3xi32>) -> tensor<9x4xf32> {
+  %0 = tg.scatter_reduce %u, %i axis = 0 extent = 9 reduction = "prod" : tensor<3x4xf32>, tensor<3xi32>
+  func.return %0 : tensor<9x4xf32>
+}
+// CHECK-LABEL: func.func @few_products(
+// CHECK: buf.kernel grid = [9, 4] ins(%i, %u : memref<3xi32>, memref<3x4xf32>) outs(%0 : memref<9x4xf32>) {
+// CHECK: iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: arith.constant 1.000000e+00 : f32
+// CHECK: scf.if
+// CHECK: arith.mulf
+// CHECK: func.return
+
+// Where the next element has another index, its first three updates are read without a branch, and the rest in a loop.
+func.func @own_indices(%u: tensor<8x300xf32>, %i: tensor<8x300xi32>) -> tensor<8x200xf32> {
+  %0 = tg.scatter_reduce_along_axis %u, %i axis = 1 extent = 200 reduction = "max" : tensor<8x300xf32>, tensor<8x300xi32>
+  func.return %0 : tensor<8x200xf32>
+}
+// NATIVE-LABEL: func.func @own_indices(
+// NATIVE:         buf.counting_sort
+// NATIVE:         buf.kernel grid = [8, 200]
+// NATIVE-COUNT-3:   arith.select
+// NATIVE:           scf.for
+// NATIVE:             arith.maximumf
+// NATIVE-NOT:     buf.kernel
+// NATIVE:         func.return
+
+// The largest of an index's positions is the last one, which needs no loop.
+func.func @last(%i: tensor<8x300xi32>) -> tensor<8x200xi32> {
+  %0 = tg.iota shape = [300] axis = 0 element = i32
+  %1 = tg.broadcast %0 shape = [8, 300] dims = [1] : tensor<300xi32>
+  %2 = tg.scatter_reduce_along_axis %1, %i axis = 1 extent = 200 reduction = "max" : tensor<8x300xi32>, tensor<8x300xi32>
+  func.return %2 : tensor<8x200xi32>
+}
+// NATIVE-LABEL: func.func @last(
+// NATIVE:         buf.counting_sort
+// NATIVE:         buf.kernel grid = [8, 200]
+// NATIVE:           arith.constant -2147483648 : i32
+// NATIVE:           arith.maxui
+// NATIVE-NOT:       scf.for
+// NATIVE:           arith.select
+// NATIVE-NOT:     scf.for
+// NATIVE:         func.return

@@ -36,10 +36,8 @@ func.func @rounded(%x: tensor<2xf32>, %y: tensor<2xbf16>) -> (tensor<2xf32>, ten
 // CHECK-LABEL: func.func @scattered
 // CHECK: %[[X:.*]] = tg.cast %x to = i32 : tensor<4xi1>
 // CHECK-NEXT: %[[U:.*]] = tg.cast %u to = i32 : tensor<2xi1>
-// CHECK: %[[HIT:.*]] = tg.compare %{{.*}}, %{{.*}} predicate = "gt" : tensor<4xi32>, tensor<4xi32>
-// CHECK-NEXT: %[[WRITTEN:.*]] = tg.scatter_add %[[U]], %{{.*}} axis = 0 extent = 4 : tensor<2xi32>, tensor<2xi32>
-// CHECK-NEXT: %[[BOTH:.*]] = tg.maximum %[[X]], %[[WRITTEN]] : tensor<4xi32>, tensor<4xi32>
-// CHECK-NEXT: %[[NUMBERS:.*]] = tg.select %[[HIT]], %[[BOTH]], %[[X]] : tensor<4xi1>, tensor<4xi32>, tensor<4xi32>
+// CHECK: %[[WRITTEN:.*]] = tg.scatter_reduce %[[U]], %{{.*}} axis = 0 extent = 4 reduction = "max" : tensor<2xi32>, tensor<2xi32>
+// CHECK-NEXT: %[[NUMBERS:.*]] = tg.maximum %[[X]], %[[WRITTEN]] : tensor<4xi32>, tensor<4xi32>
 // CHECK: %[[TRUTHS:.*]] = tg.compare %[[NUMBERS]], %{{.*}} predicate = "ne" : tensor<4xi32>, tensor<4xi32>
 // CHECK-NEXT: func.return %[[TRUTHS]] : tensor<4xi1>
 func.func @scattered(%x: tensor<4xi1>, %i: tensor<2x1xi32>, %u: tensor<2xi1>) -> tensor<4xi1> {

@@ -30,6 +30,15 @@ func.func @scatter_add(%u: tensor<3x4xf32>, %i: tensor<3xi32>) -> tensor<5x4xf32
   %0 = tg.scatter_add %u, %i axis = 0 extent = 5 : tensor<3x4xf32>, tensor<3xi32>
   return %0 : tensor<5x4xf32>
 }
+// Other reductions begin with their identity element.
+// CHECK-LABEL: func.func @scatter_reduce
+func.func @scatter_reduce(%u: tensor<3x4xf32>, %i: tensor<3xi32>) -> tensor<5x4xf32> {
+  // CHECK: %[[START:.*]] = stablehlo.constant dense<0xff800000> : tensor<5x4xf32>
+  // CHECK-NEXT: %{{.*}} = "stablehlo.scatter"(%[[START]], %i, %u)
+  // CHECK: %{{.*}} = stablehlo.maximum %{{.*}}, %{{.*}} : tensor<f32>
+  %0 = tg.scatter_reduce %u, %i axis = 0 extent = 5 reduction = "max" : tensor<3x4xf32>, tensor<3xi32>
+  return %0 : tensor<5x4xf32>
+}
 // NaN is larger than every number, and -0 equal to 0.
 // CHECK-LABEL: func.func @argsort
 func.func @argsort(%x: tensor<4x10xf32>) -> tensor<4x10xi32> {
