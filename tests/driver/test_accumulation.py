@@ -339,7 +339,7 @@ def test_a_memory_limit_is_for_both_programs():
         return training.program.statistics["peak_bytes"] + own
 
     most = peak_bytes(deep())
-    limited = deep(memory_limit=int(0.8 * most))
+    limited = deep(memory_limit=np.int64(0.8 * most))
     assert peak_bytes(limited) <= 0.8 * most
     with pytest.raises(ProgramError, match="memory_limit"):
         deep(memory_limit=1000)

@@ -510,7 +510,7 @@ def tensors_on_two_devices(at: Workplace) -> object:
     return tg.tensor(at.x, device="numpy") + tg.tensor(at.x, device="cpu")  # here
 
 
-@mistake(OptionError, "memory_limit must be a positive number of bytes, an integer, got '1GB'")
+@mistake(OptionError, "memory_limit, a number of bytes, must be a positive integer, got '1GB'")
 def a_memory_limit_as_text(at: Workplace) -> object:
     inputs, optimizer = {"x": (4, 3), "y": (4, 2)}, tg.optim.sgd(0.1)
     return untyped.compile(at.model, loss=squared_error, optimizer=optimizer, inputs=inputs, memory_limit="1GB")  # here

@@ -14,7 +14,7 @@ from tensorgrad.driver.stepping.accumulation import micro_batches
 from tensorgrad.errors import OptionError
 from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.group.group import Group
-from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.checks import checked_integer
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
@@ -59,6 +59,11 @@ class StepOptions:
     shard: str | None
     replicated: Sequence[str]
 
+    def __post_init__(self) -> None:
+        if self.memory_limit is not None:
+            limit = checked_integer(self.memory_limit, "memory_limit, a number of bytes,", 1)
+            object.__setattr__(self, "memory_limit", limit)
+
     def keywords(self) -> Mapping[str, Any]:
         """Returns the options as keyword arguments of `tg.compile`."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -92,8 +97,6 @@ class StepOptions:
         for name in ("checks", "verify", "check_numerics"):
             if not isinstance(value := getattr(self, name), bool):
                 raise OptionError(f"{name} must be True or False, got {value!r}")
-        if self.memory_limit is not None and not is_integer(self.memory_limit, 1):
-            raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {self.memory_limit!r}")
         if self.timeout is not None and not is_timeout(self.timeout):
             raise OptionError(f"timeout must be a positive number of seconds, or None, got {self.timeout!r}")
         snapshots(self.on_device_lost, self.snapshot_every)
