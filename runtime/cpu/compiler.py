@@ -28,9 +28,10 @@ BF16_DOT = "@llvm.x86.avx512bf16."
 """What intrinsics begin with that add products of pairs of bf16."""
 
 MASK_AS_NUMBER = re.compile(
-    r"bitcast <\d+ x i1>|extractelement <\d+ x i1>|reduce\.\w+\.v\d+i1|@llvm\.masked\.(gather|scatter)"
+    r"bitcast <\d+ x i1>|extractelement <\d+ x i1>|reduce\.\w+\.v\d+i1"
+    r"|call .*@llvm\.masked\.(?:gather|scatter)\b(?!.*splat \(i1 true\))"
 )
-"""What code generators make numbers of vectors of booleans for."""
+"""What code generators make numbers of vectors of booleans for; not for a gather of all elements."""
 
 FOLDED_WRONGLY = "22."
 """The versions of LLVM that make such a number by an instruction of AVX, which has half of the registers of AVX-512.
@@ -147,8 +148,10 @@ def generator_of(module: Any, usual: Any) -> Any:
     text = str(module)
     if not MASK_AS_NUMBER.search(text):
         return usual
-    # Either leaves out the fold's instructions: those for vectors of up to 256 bits, or those for f32 and i32.
-    return machine("-avx512dq" if BF16_DOT in text else "-avx512vl")
+    # Each leaves out the fold's instructions: those for f32 and i32, all of AVX-512, or those for vectors of up to 256
+    # bits. Without the latter, LLVM may end the process at a masked load or store.
+    changes = {BF16_DOT: "-avx512dq", "@llvm.masked.": "-avx512f"}
+    return machine(next((change for name, change in changes.items() if name in text), "-avx512vl"))
 
 
 def object_of(text: str) -> bytes:

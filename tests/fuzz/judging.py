@@ -117,12 +117,12 @@ def judged(subject: Subject, seed: int, device: str) -> Verdict:
     with others_warnings():
         try:
             drawn = _finite(subject, generator)
-        except (RuntimeError, IndexError) as error:
+            if drawn is None:
+                return Verdict("discarded", "not finite")
+            closed, others, expected = drawn
+            reach = reach_of(_rounded_otherwise(closed, others, epsilon, generator), expected)
+        except (RuntimeError, IndexError) as error:  # also of one rounding, which may leave a matrix indefinite
             return Verdict("discarded", f"PyTorch: {error}")
-        if drawn is None:
-            return Verdict("discarded", "not finite")
-        closed, others, expected = drawn
-        reach = reach_of(_rounded_otherwise(closed, others, epsilon, generator), expected)
     run = _exported if device in FILES else _as_text if device in TEXTS else _own
     return compared(lambda: run(closed, others, expected, device), expected, reach, epsilon)
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+import tensorgrad as tg
 from tensorgrad.runtime.cpu import compiler
 
 COUNTED = "%bits = bitcast <4 x i1> %mask to i4"
 PRODUCTS = "call <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float> %a, <32 x bfloat> %b, <32 x bfloat> %c)"
+STORED = "call void @llvm.masked.store.v16f32.p0(<16 x float> %a, ptr %p, <16 x i1> %mask)"
+GATHERED = """\
+%v = tail call <4 x float> @llvm.masked.gather.v4f32.v4p0(<4 x ptr> %p, <4 x i1> {}, <4 x float> poison)
+declare <4 x float> @llvm.masked.gather.v4f32.v4p0(<4 x ptr>, <4 x i1>, <4 x float>)"""
 
 
 @pytest.mark.parametrize(
@@ -16,6 +24,11 @@ PRODUCTS = "call <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float> %a,
         ("22.1.0", "+avx512f,+avx512vl", COUNTED, "-avx512vl"),
         ("22.1.0", "+avx512f,+avx512vl", "call i1 @llvm.vector.reduce.or.v8i1(<8 x i1> %mask)", "-avx512vl"),
         ("22.1.0", "+avx512f,+avx512vl", f"{COUNTED}\n{PRODUCTS}", "-avx512dq"),
+        ("22.1.0", "+avx512f,+avx512vl", f"{COUNTED}\n{STORED}", "-avx512f"),
+        ("22.1.0", "+avx512f,+avx512vl", f"{COUNTED}\n{STORED}\n{PRODUCTS}", "-avx512dq"),
+        ("22.1.0", "+avx512f,+avx512vl", STORED, None),
+        ("22.1.0", "+avx512f,+avx512vl", GATHERED.format("%mask"), "-avx512f"),
+        ("22.1.0", "+avx512f,+avx512vl", GATHERED.format("splat (i1 true)"), None),
         ("22.1.0", "+avx512f,+avx512vl", "%x = select <4 x i1> %mask, <4 x float> %a, <4 x float> %b", None),
         ("22.1.0", "+avx2", COUNTED, None),
         ("22.1.0", "+avx512f,+avx512vl,-avx512vl", COUNTED, None),
@@ -29,3 +42,18 @@ def test_features_that_are_left_out(
     monkeypatch.setattr(compiler, "host_cpu", lambda: host)
     monkeypatch.setattr(compiler, "machine", lambda changes="": changes)
     assert compiler.generator_of(text, None) == changes
+
+
+def test_masked_stores_beside_gathers() -> None:
+    """Without instructions for short vectors, LLVM 22 ended the process here."""
+    x = np.random.default_rng(0).normal(size=(20, 5, 6)).astype(np.float32)
+
+    def normalized(x: Any) -> Any:
+        x = tg.swapaxes(x, -1, -2)
+        largest = tg.max(abs(x), axis=(1, 2), keepdims=True)
+        scale = tg.where(largest == 0, 1.0, largest)
+        return scale, x / scale
+
+    scale, result = tg.jit(normalized, device="cpu")(x)
+    np.testing.assert_array_equal(scale, np.abs(x).max((1, 2), keepdims=True))
+    np.testing.assert_allclose(result, np.swapaxes(x, 1, 2) / np.abs(x).max((1, 2), keepdims=True), rtol=1e-6)
