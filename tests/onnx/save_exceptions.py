@@ -29,14 +29,6 @@ EVALUATOR = {
             "take_along_axis-cummin_of_blocks",
             "take_along_axis-cummin_of_blocks_of_blocks",
             "take_along_axis-scatter_many",
-            *(
-                f"scatter_reduce_along_axis-scatter_{kind}_{own}_self_many"
-                for kind in ("prod", "amax", "amin")
-                for own in ("with", "without")
-            ),
-            "scatter_reduce-segment_prod_many",
-            "scatter_reduce-segment_max_many",
-            "scatter_reduce-segment_min_many",
         ),
         GATHER,
     ),

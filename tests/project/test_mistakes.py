@@ -86,7 +86,7 @@ def test_a_mistake_with_a_training_changes_nothing(name: str) -> None:
 
 ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "checks": (lambda: compiled(checks="yes"), OptionError, "checks must be True or False"),
-    "memory-float": (lambda: compiled(memory_limit=1.5), OptionError, "positive number of bytes"),
+    "memory-float": (lambda: compiled(memory_limit=1.5), OptionError, "a number of bytes, must be a positive integer"),
     "memory-least": (lambda: compiled(memory_limit=10, device="wgpu"), ProgramError, "a step needs"),
     "optimizer": (lambda: compiled(optimizer="adam"), OptionError, "optimizer must be one of tg.optim"),
     "edit-passes": (lambda: compiled(edit_passes="simplify"), OptionError, "edit_passes must be a function"),
