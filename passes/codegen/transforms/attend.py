@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects import arith
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
@@ -62,9 +63,15 @@ class Tile:
 
 @dataclass(frozen=True)
 class Features:
-    """Features in local memory: a line of rows for each feature, or a line of features for each column."""
+    """Features in local memory.
+
+    Attributes:
+        memory: A line of rows for each feature, or a line of features for each column.
+        by_row: A line of features for each row, if `accumulate_columns` takes them.
+    """
 
     memory: SSAValue
+    by_row: SSAValue | None = None
 
 
 class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Numbers]):
@@ -211,10 +218,15 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         features = self._features(operand)
         allocate = self._zeros if self.is_cut else self._local
         memory = allocate(self._name(operand), features, self.rows_at_once)
+        by_row = self._local(f"{self._name(operand)}_by_row", self.rows_at_once, features) if as_lines else None
         with self._inside(self._each(self.row_count, features)) as (row, feature):
             source = self._operand(operand, row=self.first_row.plus(row), feature=feature)
-            self._set([self._element(memory, feature, row)], self._scaled(factor), source)
-        return Features(memory)
+            targets = [self._element(memory, feature, row)]
+            if by_row is not None:
+                targets.append(self._element(by_row, row, feature))
+            for target in targets:
+                self._set([target], self._scaled(factor), source)
+        return Features(memory, by_row)
 
     def columns(self, operand: int, tile: Tile, factor: float = 1.0) -> Features:
         features = self._features(operand)
@@ -366,15 +378,35 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
     def products(self, rows: Features, columns: Features, tile: Tile) -> Scores:
         scores = Scores(self._local("scores", self.columns_at_once, self.rows_at_once))
         with self._inside(self._each(tile.count)) as (column,):
-            line = self._line(scores.memory, column)
-            self.b.fill(line, 0.0)
-            with self._inside(self.b.loop(shape_of(rows.memory)[0]).body.block) as (feature,):
-                number = self._element(columns.memory, column, feature)
-                self._add_product(line, self._line(rows.memory, feature), number)
+            line, number = self._line(scores.memory, column), partial(self._element, columns.memory, column)
+            self._add_products(line, shape_of(rows.memory)[0], rows.memory, number, from_zero=True)
         return scores
 
-    def _add_product(self, target: SSAValue, line: SSAValue, number: SSAValue) -> None:
-        self._fold(target, _plus_product, line, number)
+    def _add_products(
+        self,
+        target: SSAValue,
+        steps: int | SSAValue,
+        lines: SSAValue,
+        number: Callable[[Index], SSAValue],
+        from_zero: bool = False,
+    ) -> None:
+        """Adds lines of a matrix, each times a number, to a line; the sums are in registers meanwhile.
+
+        Args:
+            target: The line.
+            steps: How many lines are added.
+            lines: The matrix.
+            number: Returns the number of a step.
+            from_zero: Whether the sums begin with zeros, not with what is in the target.
+        """
+        sums = self.b.local(shape_of(target), self.element, Space.REGISTER)
+        if from_zero:
+            self.b.fill(sums, 0.0)
+        else:
+            self.b.copy(target, sums)
+        with self._inside(self.b.loop(steps).body.block) as (step,):
+            self._fold(sums, _plus_product, self._line(lines, step), number(step))
+        self.b.copy(sums, target)
 
     def sums(self, operand: int) -> Features:
         return Features(self._zeros("sums", self._features(operand), self.rows_at_once))
@@ -387,9 +419,11 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
             line = self._line(sums.memory, feature)
             if shrink is not None:
                 self._fold(line, operator.mul, shrink.memory)
-            with self._inside(self.b.loop(tile.count).body.block) as (column,):
-                number = self._element(columns.memory, column, feature)
-                self._add_product(line, self._line(scores.memory, column), number)
+            number = partial(self._at_feature, columns.memory, feature)
+            self._add_products(line, tile.count, scores.memory, number)
+
+    def _at_feature(self, memory: SSAValue, feature: Index, column: Index) -> SSAValue:
+        return self._element(memory, column, feature)
 
     # Whole groups
 
@@ -397,11 +431,10 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         self.column_sums = self._zeros("sums", self.a.queries, self._features(QUERY_OPERAND))
 
     def accumulate_columns(self, scores: Scores, rows: Features, tile: Tile) -> None:
-        with self._inside(self._each(tile.count, self._features(QUERY_OPERAND))) as (column, feature):
-            target = self._element(self.column_sums, tile.start.plus(column), feature)
-            with self._inside(self.b.loop(self.row_count).body.block) as (row,):
-                score, number = self._element(scores.memory, column, row), self._element(rows.memory, feature, row)
-                self._add_product(target, score, number)
+        assert rows.by_row is not None  # they were loaded for this
+        with self._inside(self._each(tile.count)) as (column,):
+            line = self._line(self.column_sums, tile.start.plus(column))
+            self._add_products(line, self.row_count, rows.by_row, partial(self._element, scores.memory, column))
 
     def store_columns(self, output: int, factor: float) -> None:
         operand = len(self.stage.inputs) + output

@@ -32,14 +32,17 @@
 // CHECK-NEXT:     %keys = memref.alloca
 // CHECK:          %values = memref.alloca
 
-// Scores, with the rows innermost, in vectors.
+// Scores, with the rows innermost, in vectors: the sums of a column are in registers.
 // CHECK:          %scores = memref.alloca() : memref<4x8xf32, #buf.space<scratch>>
 // CHECK-NEXT:     buf.forall (%[[C:.*]]) in (%[[COUNT]]) mapping (sequential) {
 // CHECK-NEXT:       %[[LINE:.*]] = memref.subview %scores[%[[C]], 0] [1, 8] [1, 1]
+// CHECK-NEXT:       %[[SUMS:.*]] = memref.alloca() : memref<8xf32, #buf.space<register>>
+// CHECK-NEXT:       linalg.fill
 // CHECK:            scf.for
-// CHECK:              linalg.generic {{.*}} outs(%[[LINE]] : {{.*}}) attrs =  {mapping = [#buf.processor<vector>]} {
+// CHECK:              linalg.generic {{.*}} outs(%[[SUMS]] : {{.*}}) attrs =  {mapping = [#buf.processor<vector>]} {
 // CHECK:                arith.mulf
 // CHECK:                arith.addf
+// CHECK:            "memref.copy"(%[[SUMS]], %[[LINE]])
 // The causal mask compares places.
 // CHECK:            linalg.index 0
 // CHECK:            arith.cmpi ule
@@ -56,9 +59,12 @@
 // CHECK-NEXT:       arith.addf
 
 // Values, weighted, are added to what was there.
-// CHECK:          memref.subview %sums[
-// CHECK:          outs(%[[SUM:.*]] : memref<8xf32, strided<[1], offset: ?>, #buf.space<scratch>>)
-// CHECK:          memref.subview %values[
+// CHECK:          %[[OLD:.*]] = memref.subview %sums[
+// CHECK:          "memref.copy"(%[[OLD]], %[[NEW:[0-9]+]])
+// CHECK:          scf.for
+// CHECK:            memref.subview %values[
+// CHECK:            linalg.generic {{.*}} outs(%[[NEW]] : memref<8xf32, #buf.space<register>>)
+// CHECK:          "memref.copy"(%[[NEW]], %[[OLD]])
 
 // At the end, one division for each row.
 // CHECK:        arith.divf
