@@ -29,9 +29,10 @@ BF16_DOT = "@llvm.x86.avx512bf16."
 
 MASK_AS_NUMBER = re.compile(
     r"bitcast <\d+ x i1>|extractelement <\d+ x i1>|reduce\.\w+\.v\d+i1"
-    r"|call .*@llvm\.masked\.(?:gather|scatter)\b(?!.*splat \(i1 true\))"
+    r"|call .*@llvm\.masked\.gather(?!\S*\([^,]*, <\d+ x i1> splat \(i1 true\))"
+    r"|call .*@llvm\.masked\.scatter(?!.*<\d+ x i1> splat \(i1 true\)\))"
 )
-"""What code generators make numbers of vectors of booleans for; not for a gather of all elements."""
+"""What code generators make numbers of vectors of booleans for; not for a gather or a scatter of all elements."""
 
 FOLDED_WRONGLY = "22."
 """The versions of LLVM that make such a number by an instruction of AVX, which has half of the registers of AVX-512.

@@ -76,6 +76,12 @@ def filled(q: Any, k: Any, v: Any) -> Any:
     return tg.softmax(scores, -1) @ v
 
 
+def filled_with_zeros(q: Any, k: Any, v: Any) -> Any:
+    """Masked scores count as 0."""
+    scores = tg.where(triangle(q.shape[-2], k.shape[-2]), q @ tg.swapaxes(k, -1, -2), 0.0)
+    return tg.softmax(scores, -1) @ v
+
+
 def added(q: Any, k: Any, v: Any, bias: Any) -> Any:
     """An additive mask, and a bias."""
     mask = np.where(triangle(q.shape[-2], k.shape[-2]), 0.0, NONE).astype(np.float32)
@@ -165,6 +171,7 @@ def forms(queries: int, keys: int, features: int = 6) -> list[Form]:
         Form("einsum", by_einsum, late, {"causal": ahead, "fill": NONE, "zeros": False}),
         Form("by-hand", by_hand, flat, {"causal": ahead, "fill": -1e9, "scale": 0.5}),
         Form("filled", filled, flat, {"causal": 0, "fill": NONE, "scale": 0.5}),
+        Form("filled-with-zeros", filled_with_zeros, flat, {"causal": ahead, "fill": 0.0, "zeros": False}),
         Form("added", added, (*flat, normal(8, 1, keys, seed=7)), {"causal": ahead, "biases": 1}),
         Form("added-twice", added_twice, (normal(8, 2 * queries, features), *flat[1:]), {"biases": 1}),
         Form("strict", strict, (flat[0],) * 3, {"causal": -1}),

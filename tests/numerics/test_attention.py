@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -269,6 +270,8 @@ ON_TARGETS = {
         ("added", NARROW),
         ("grouped", SOFTWARE),
         ("empty-row-causal", GPU),
+        ("filled-with-zeros", SOFTWARE),
+        ("filled-with-zeros", GPU),
     ]
 }
 
@@ -286,6 +289,26 @@ def test_device(device: WebGPUDevice, pair: str) -> None:
 def test_discarded_rows_on_the_device(device: WebGPUDevice, form: Form) -> None:
     results, _ = device_results(device, form, SOFTWARE)
     assert_as_zeros(results, 33, 37, 2e-5)
+
+
+def test_columns_behind_the_last_on_the_device(device: WebGPUDevice) -> None:
+    """They have no weight, though a masked score counts as 0."""
+    (form,) = [form for form in forms(33, 37) if form.name == "filled-with-zeros"]
+    assert_close(*device_results(device, form, SOFTWARE, gradient=False), 2e-5)
+
+
+@pytest.mark.usefixtures("compiled_blocks")
+@pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
+def test_nan_of_a_query(place: tg.DeviceName) -> None:
+    """It reaches the cotangents of the values that the query sees, and of no others."""
+    q, k, v = (normal(2, 33, 8, seed=seed) for seed in range(3))
+    q[0, 3, 0] = np.nan
+
+    def total(q: Any, k: Any, v: Any) -> Any:
+        return tg.sum(causal(q[:, None], k[:, None], v[:, None]))
+
+    gradient = np.asarray(tg.jit(tg.grad(total, argnums=2), device=place)(q, k, v))
+    assert np.argwhere(np.isnan(gradient).any(-1)).tolist() == [[0, key] for key in range(4)]
 
 
 @pytest.mark.nightly

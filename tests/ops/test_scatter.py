@@ -196,6 +196,17 @@ def test_segments_of_narrow_integers(place: tg.DeviceName) -> None:
             assert np.asarray(segments)[:5].tolist() == [found, *[empty] * 3, found], (dtype, name)
 
 
+@pytest.mark.parametrize("place", ["cpu", "wgpu"])
+def test_positions_that_are_floats(place: tg.DeviceName) -> None:
+    """The largest position of an index is read from the order, if it is an integer."""
+    numbers = np.random.default_rng(0).integers(0, 300, 700).astype(np.int32)
+
+    def last(numbers: Any) -> Any:
+        return tg.segment_max(tg.arange(700, dtype="f32"), numbers, 300)
+
+    np.testing.assert_array_equal(tg.jit(last, device=place)(numbers), tg.jit(last, device="numpy")(numbers))
+
+
 def test_gradients_of_products_that_overflow_in_part() -> None:
     """Products of some of the updates may overflow where that of all doesn't."""
     updates = np.array([1e-30, 1e30, 1e30, 1e-30, 0.0, 2.0], np.float32)

@@ -8,6 +8,7 @@ The method is that of T. Dao: FlashAttention-2 (2023, https://arxiv.org/abs/2307
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, NoReturn, TypeVar
@@ -139,6 +140,8 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
             totals, deltas = (self.column_numbers(self.after_inputs + number, tile) for number in (1, 2))
             weights, by_weights = self.scores(keys, queries, tile), self.products(values, by_results, tile)
             self._to_cotangents(weights, by_weights, totals, deltas, tile)
+            if a.zeros:  # also if the query's sum is NaN
+                self.hide(weights, 0.0, tile, outside=0.0)
             self.accumulate(by_keys, by_weights, queries, tile)
             self.accumulate(by_values, weights, by_results, tile)
             if with_queries:
@@ -158,7 +161,7 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
         """Writes the scores of a tile; where a query doesn't attend to a key, the attention's fill."""
         scores = self.products(rows, columns, tile)
         self.add_biases(scores, tile)
-        self.hide(scores, self.a.hidden, tile)
+        self.hide(scores, self.a.hidden, tile, outside=-math.inf)
         return scores
 
     def _to_cotangents(self, scores: Scores, by_weights: Scores, totals: Numbers, deltas: Numbers, tile: Tile) -> None:
@@ -177,7 +180,7 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
             return weight, weight * (by_weight - delta)
 
         self.each_score((scores, by_weights), turn, tile, scores, by_weights, totals, deltas)
-        self.hide(by_weights, 0.0, tile)
+        self.hide(by_weights, 0.0, tile, outside=0.0)
 
     # Operands and results
 
@@ -259,8 +262,15 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
         """Adds the attention's biases to scores."""
 
     @abstractmethod
-    def hide(self, scores: Scores, number: float, tile: Tile) -> None:
-        """Sets scores to a number where a query doesn't attend to a key, and to a weight of 0 outside of the range."""
+    def hide(self, scores: Scores, number: float, tile: Tile, outside: float) -> None:
+        """Sets scores to a number where a query doesn't attend to a key.
+
+        Args:
+            scores: The scores, or numbers computed from them.
+            number: The number.
+            tile: The tile.
+            outside: The number of columns outside of the range of tiles, on a target that computes such.
+        """
 
     # Products
 

@@ -150,7 +150,7 @@ class _Block(TileProducts):
 
             self._each_place(tile, add, is_inside=True)
 
-    def hide(self, scores: Scores, number: float, tile: Tile) -> None:
+    def hide(self, scores: Scores, number: float, tile: Tile, outside: float) -> None:
         a, value = self.a, self.code.constant(number, self.element)
         masks = [self.element_at(3 + a.biases + i) for i in range(a.masks)]
 

@@ -341,7 +341,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
                 target = self._element(scores.memory, column, row)
                 self._fold(target, operator.add, source)
 
-    def hide(self, scores: Scores, number: float, tile: Tile) -> None:
+    def hide(self, scores: Scores, number: float, tile: Tile, outside: float) -> None:
         masks = range(3 + self.a.biases, self.a.operands)
         if masks:
             with self._inside(self._each(tile.count, self.row_count)) as (column, row):

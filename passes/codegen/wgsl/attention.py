@@ -7,7 +7,6 @@ and each adds up its own features.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -109,8 +108,7 @@ class _Block(AttentionBlock):
                     number = bias.with_loops(self.code, self.known(row=row, column=column)).load(self.code)
                     scores.grid[i][j] = scores.grid[i][j] + number
 
-    def hide(self, scores: Scores, number: float, tile: Tile) -> None:
-        outside = 0.0 if number == 0 else -math.inf
+    def hide(self, scores: Scores, number: float, tile: Tile, outside: float) -> None:
         for i, row in enumerate(scores.grid):
             for j, score in enumerate(row):
                 allowed, inside = self._allowed(i, j, tile), tile.inside[j]

@@ -286,6 +286,8 @@ def _fold_of_updates(
 
 def _are_positions(updates: SSAValue, axis: int) -> bool:
     """Returns whether updates are their own positions: the largest of an index is the last one in their order."""
+    if is_float(element_of(updates)):
+        return False
     extents = shape_of(updates)
     place = affine.identity(len(extents))
     while isinstance(updates.owner, TensorOp) and type(updates.owner) in VIEWS:
