@@ -61,6 +61,7 @@ def test_tiles(form: Form) -> None:
     assert not any(isinstance(op, AttentionOp) for op in module.walk())
 
 
+@pytest.mark.in_turns(3, 1)
 @pytest.mark.parametrize(
     ("where", "parts"),
     [(NARROW, {"forward", "backward"}), (Target(), {"forward", "queries", "keys"})],
