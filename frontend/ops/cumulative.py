@@ -7,9 +7,9 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import numpy as np
 from ml_dtypes import finfo
 
+from tensorgrad.dialects.tg.index import identity_of
 from tensorgrad.errors import ShapeError
 from tensorgrad.ops.elementwise.arithmetic import abs as magnitude
 from tensorgrad.ops.elementwise.arithmetic import (
@@ -134,7 +134,7 @@ def cummax(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
         >>> tg.cummax([1.0, 3.0, 2.0])
         (Array([1., 3., 3.], dtype=f32), Array([0, 1, 1], dtype=i32))
     """
-    return _extremes(x, axis, "cummax", largest, maximum, -1)
+    return _extremes(x, axis, "cummax", largest, maximum, "max")
 
 
 def cummin(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
@@ -155,7 +155,7 @@ def cummin(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
         >>> tg.cummin([3.0, 1.0, 2.0])
         (Array([3., 1., 1.], dtype=f32), Array([0, 1, 1], dtype=i32))
     """
-    return _extremes(x, axis, "cummin", smallest, minimum, 1)
+    return _extremes(x, axis, "cummin", smallest, minimum, "min")
 
 
 def diff(
@@ -194,25 +194,19 @@ def diff(
     return moveaxis(rows, -1, place)
 
 
-def _extremes(x: Any, axis: int | None, what: str, fold: Fold, combine: Combine, sign: int) -> tuple[Tensor, Tensor]:
-    """Returns running extrema, where `sign` times infinity is the most extreme value, and their positions."""
+def _extremes(
+    x: Any, axis: int | None, what: str, fold: Fold, combine: Combine, reduction: str
+) -> tuple[Tensor, Tensor]:
+    """Returns running extrema, whose fold is the reduction `max` or `min`, and their positions."""
     rows, place = _prepared(x, axis, what)
     order = positions(rows.shape, rows.ndim - 1, NAMES["i32"])
     if rows.size:
         values = stop_gradient(cast(rows, NAMES["i32"]) if rows.dtype == NAMES["bool"] else rows)
-        extremes = _folds(values, 0, fold, combine, farthest(values, sign))
+        extremes = _folds(values, 0, fold, combine, identity_of(reduction, values.dtype))
         reached = logical_or(equal(values, extremes), not_equal(values, values))
         order = _folds(where(reached, order, 0), 0, largest, maximum, 0)
         rows = _reached(rows, order) if is_float(rows.dtype) else take_along_axis(rows, order, -1)
     return moveaxis(rows, -1, place), moveaxis(order, -1, place)
-
-
-def farthest(x: Tensor, sign: int) -> float:
-    """Returns the largest number of a tensor's dtype, or the smallest if `sign` is -1."""
-    if is_float(x.dtype):
-        return sign * math.inf
-    bounds = np.iinfo(x.dtype)
-    return int(bounds.max if sign > 0 else bounds.min)
 
 
 @in_full

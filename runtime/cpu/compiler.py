@@ -151,8 +151,9 @@ def generator_of(module: Any, usual: Any) -> Any:
         return usual
     # Each leaves out the fold's instructions: those for f32 and i32, all of AVX-512, or those for vectors of up to 256
     # bits. Without the latter, LLVM may end the process at a masked load or store.
-    changes = {BF16_DOT: "-avx512dq", "@llvm.masked.": "-avx512f"}
-    return machine(next((change for name, change in changes.items() if name in text), "-avx512vl"))
+    if BF16_DOT in text:
+        return machine("-avx512dq")
+    return machine("-avx512f" if "@llvm.masked." in text else "-avx512vl")
 
 
 def object_of(text: str) -> bytes:

@@ -54,8 +54,6 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
         self.a, self.element = stage.attention, stage.computed_in
         part = stage.part.data
         self.row_loop, self.column_loop = (KEY, QUERY) if part in (KEYS, BACKWARD) else (QUERY, KEY)
-        self.after_inputs = 3 + self.a.biases + self.a.masks
-        """The operand after those of the attention: the cotangent of its result, then two numbers of each query."""
 
     def write(self) -> None:
         """Writes a block of rows; for the whole derivative, a group."""
@@ -88,7 +86,7 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
 
         def over(tile: Tile) -> None:
             keys, values = self.columns(KEY_OPERAND, tile), self.columns(VALUE_OPERAND, tile)
-            scores = self.scores(queries, keys, tile)
+            scores = self._scores(queries, keys, tile)
             self.raise_to(new_top, top, scores, tile)
             self.each_row((shrink, total, top), rescale, top, new_top, total)
             self.each_score((scores,), weigh, tile, scores, top)
@@ -116,14 +114,15 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
 
     def _by_queries(self) -> None:
         """The cotangent of the queries."""
-        queries, by_results = self.rows(QUERY_OPERAND, self.a.scale), self.rows(self.after_inputs)
-        totals, deltas = (self.row_numbers(self.after_inputs + number) for number in (1, 2))
+        queries, by_results = self.rows(QUERY_OPERAND, self.a.scale), self.rows(self.a.operands)
+        totals, deltas = (self.row_numbers(self.a.operands + number) for number in (1, 2))
         by_queries = self.sums(QUERY_OPERAND)
 
         def over(tile: Tile) -> None:
             keys, values = self.columns(KEY_OPERAND, tile), self.columns(VALUE_OPERAND, tile)
-            weights, by_weights = self.scores(queries, keys, tile), self.products(by_results, values, tile)
+            weights, by_weights = self._scores(queries, keys, tile), self.products(by_results, values, tile)
             self._to_cotangents(weights, by_weights, totals, deltas, tile)
+            self.hide((by_weights,), 0.0, tile, outside=0.0)
             self.accumulate(by_queries, by_weights, keys, tile)
 
         self.each_tile((by_queries,), over)
@@ -136,12 +135,12 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
         by_keys, by_values = self.sums(KEY_OPERAND), self.sums(VALUE_OPERAND)
 
         def over(tile: Tile) -> None:
-            queries, by_results = self.columns(QUERY_OPERAND, tile, a.scale), self.columns(self.after_inputs, tile)
-            totals, deltas = (self.column_numbers(self.after_inputs + number, tile) for number in (1, 2))
-            weights, by_weights = self.scores(keys, queries, tile), self.products(values, by_results, tile)
+            queries, by_results = self.columns(QUERY_OPERAND, tile, a.scale), self.columns(a.operands, tile)
+            totals, deltas = (self.column_numbers(a.operands + number, tile) for number in (1, 2))
+            weights, by_weights = self._scores(keys, queries, tile), self.products(values, by_results, tile)
             self._to_cotangents(weights, by_weights, totals, deltas, tile)
-            if a.zeros:  # also if the query's sum is NaN
-                self.hide(weights, 0.0, tile, outside=0.0)
+            # Hidden weights are 0 already, but those of a query whose total is NaN.
+            self.hide((weights, by_weights) if a.zeros else (by_weights,), 0.0, tile, outside=0.0)
             self.accumulate(by_keys, by_weights, queries, tile)
             self.accumulate(by_values, weights, by_results, tile)
             if with_queries:
@@ -157,15 +156,15 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
         self.each_block(lambda: self._by_keys_and_values(with_queries=True))
         self.store_columns(0, self.a.scale)
 
-    def scores(self, rows: Rows, columns: Columns, tile: Tile) -> Scores:
+    def _scores(self, rows: Rows, columns: Columns, tile: Tile) -> Scores:
         """Writes the scores of a tile; where a query doesn't attend to a key, the attention's fill."""
         scores = self.products(rows, columns, tile)
         self.add_biases(scores, tile)
-        self.hide(scores, self.a.hidden, tile, outside=-math.inf)
+        self.hide((scores,), self.a.hidden, tile, outside=-math.inf)
         return scores
 
     def _to_cotangents(self, scores: Scores, by_weights: Scores, totals: Numbers, deltas: Numbers, tile: Tile) -> None:
-        """Turns scores into weights, and the cotangents of weights into those of scores.
+        """Turns scores into weights, and the cotangents of weights into those of scores, hidden ones too.
 
         Args:
             scores: The scores of a tile, which become weights.
@@ -180,9 +179,16 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
             return weight, weight * (by_weight - delta)
 
         self.each_score((scores, by_weights), turn, tile, scores, by_weights, totals, deltas)
-        self.hide(by_weights, 0.0, tile, outside=0.0)
 
     # Operands and results
+
+    def features(self, operand: int) -> int:
+        """Returns the number of features of an operand."""
+        return self.a.shapes(self.stage.part.data)[operand][-1]
+
+    def operand_of(self, output: int) -> int:
+        """Returns the operand that an output is."""
+        return len(self.stage.inputs) + output
 
     @abstractmethod
     def rows(self, operand: int, factor: float = 1.0, as_lines: bool = False) -> Rows:
@@ -262,11 +268,11 @@ class AttentionProgram(ABC, Generic[Tile, Rows, Columns, Sums, Scores, Numbers])
         """Adds the attention's biases to scores."""
 
     @abstractmethod
-    def hide(self, scores: Scores, number: float, tile: Tile, outside: float) -> None:
+    def hide(self, scores: Sequence[Scores], number: float, tile: Tile, outside: float) -> None:
         """Sets scores to a number where a query doesn't attend to a key.
 
         Args:
-            scores: The scores, or numbers computed from them.
+            scores: Scores, or numbers computed from them.
             number: The number.
             tile: The tile.
             outside: The number of columns outside of the range of tiles, on a target that computes such.

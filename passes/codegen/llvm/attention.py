@@ -150,7 +150,7 @@ class _Block(TileProducts):
 
             self._each_place(tile, add, is_inside=True)
 
-    def hide(self, scores: Scores, number: float, tile: Tile, outside: float) -> None:
+    def hide(self, scores: Sequence[Scores], number: float, tile: Tile, outside: float) -> None:
         a, value = self.a, self.code.constant(number, self.element)
         masks = [self.element_at(3 + a.biases + i) for i in range(a.masks)]
 
@@ -159,13 +159,19 @@ class _Block(TileProducts):
             for mask in masks:
                 seen = both(seen, self._of_score(mask, tile, column, row).load(self.code))
             assert seen is not None
-            shown = self.code.select(seen, self.code.element(scores.memory, at), value)
-            self.code.put(shown, scores.memory, at)
+            for each in scores:
+                shown = self.code.select(seen, self.code.element(each.memory, at), value)
+                self.code.put(shown, each.memory, at)
 
         def by_causality(column: Value) -> None:
             line = column * self.schedule.rows
             low, high = self._hidden_rows(tile.place + column)
-            parallel(self.code, high, low, lambda row: self.code.put(value, scores.memory, line + row), True)
+
+            def put(row: Value) -> None:
+                for each in scores:
+                    self.code.put(value, each.memory, line + row)
+
+            parallel(self.code, high, low, put, is_masked=True)
 
         if masks:
             self._each_place(tile, by_masks, is_inside=True)

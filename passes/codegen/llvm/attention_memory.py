@@ -127,9 +127,6 @@ class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures
         """Returns how many lines a transposition of this many features fills."""
         return rounded_up(features, self.schedule.lanes)
 
-    def _features(self, operand: int) -> int:
-        return self.a.shapes(self.stage.part.data)[operand][-1]
-
     def element_at(self, operand: int) -> Element:
         """Returns the element of an operand in the block's group."""
         return Element.of(self.stage, operand, self.code).with_loops(self.code, {GROUP: self.group})
@@ -151,7 +148,7 @@ class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures
 
     def _memory_of_rows(self, operand: int) -> RowFeatures:
         """Allocates memory for the features of an operand's rows."""
-        features = self._features(operand)
+        features = self.features(operand)
         return RowFeatures(self.new_array(self._lines_of(features) * self.schedule.rows), features)
 
     def _lines_of(self, features: int) -> int:
@@ -232,7 +229,7 @@ class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures
         memory = factors.memory if isinstance(factors, Numbers) else None
         scale = None if isinstance(factors, Numbers) else self._constant(factors)
         self._transpose(sums.memory, self.schedule.rows, self.lines, width, width, self.schedule.rows)
-        at = self.element_at(len(self.stage.inputs) + output)
+        at = self.element_at(self.operand_of(output))
 
         def store(row: Value) -> None:
             place = at.with_loops(self.code, {self.row_loop: self.first_row + row})
@@ -249,7 +246,7 @@ class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures
         sequential(self.code, self.row_count, store)
 
     def store_numbers(self, output: int, numbers: Numbers) -> None:
-        at = self.element_at(len(self.stage.inputs) + output)
+        at = self.element_at(self.operand_of(output))
 
         def store(row: Value) -> None:
             place = at.with_loops(self.code, {self.row_loop: self.first_row + row})
@@ -260,7 +257,7 @@ class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures
     # Columns
 
     def columns(self, operand: int, tile: Tile, factor: float = 1.0) -> ColumnFeatures:
-        features = self._features(operand)
+        features = self.features(operand)
         width = rounded_up(features, self.feature_sums(features))
         memory = self.new_array(rounded_up(self.schedule.columns, self.columns_at_once) * width)
         at, scale = self.element_at(operand), self._constant(factor)
@@ -286,7 +283,7 @@ class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures
         self._clear(self.column_totals, self.a.queries * self.column_width)
 
     def store_columns(self, output: int, factor: float) -> None:
-        at, scale = self.element_at(len(self.stage.inputs) + output), self.code.constant(factor, self.element)
+        at, scale = self.element_at(self.operand_of(output)), self.code.constant(factor, self.element)
 
         def column(number: Value) -> None:
             place = at.with_loops(self.code, {self.column_loop: number})

@@ -5,11 +5,12 @@ What a block computes is `AttentionProgram`; here its operations are stages on l
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import reduce
 
 from xdsl.dialects import arith
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
@@ -32,9 +33,6 @@ from tensorgrad.passes.scalars import ScalarBuilder, Value, both, largest
 
 NAMES = ("queries", "keys", "values", "by_results", "totals", "deltas")
 """The names of the operands that are loaded; those of biases and masks are not."""
-
-LOOPS = 4
-"""The loops of an attention's maps: group, query, key, feature."""
 
 
 def attend(kernel: TiledOp, step: Attend) -> None:
@@ -83,29 +81,36 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         self.row_total = stage.grid[1] if stage.part.data != BACKWARD else self.a.keys
         # The queries of one head have the same causal mask.
         self.head = self.a.period if self.row_loop == QUERY and self.a.causal is not None else self.row_total
-        self.rows_at_once, self.columns_at_once = step.rows, step.columns
         self.is_cut = self.head % step.rows != 0
 
     def write_all(self) -> None:
         """Writes the loop over blocks; for the whole derivative, over groups."""
-        across, heads = -(-self.head // self.step.rows), self.row_total // self.head
-        total = self.a.groups * (1 if self.stage.part.data == BACKWARD else heads * across)
-        blocks = self.step.blocks
+        at, blocks = AffineDimExpr(0), self.step.blocks
+        total = self.a.groups * (1 if self.stage.part.data == BACKWARD else math.prod(self._blocks))
         with self._inside(self.b.forall([-(-total // blocks)], [Processor.TASK]).body.block) as (task,):
-            number = task
-            extent = self.b.least([constant(blocks), combined(-AffineDimExpr(0) * blocks + total, [task])])
-            body = self.b.forall([extent], [Processor.SEQUENTIAL]).body.block if blocks > 1 else None
-            with self._inside(body) as inner:
-                if inner:
-                    number = combined(AffineDimExpr(0) * blocks + AffineDimExpr(1), [task, *inner])
-                if self.stage.part.data == BACKWARD:
-                    self.group = number
-                else:
-                    at = AffineDimExpr(0)
-                    self.group = combined(at // (heads * across), [number])
-                    head, block = ((at // across) % heads, at % across)
-                    self._locate(*(combined(place, [number]) for place in (head, block)))
-                self.write()
+            if blocks == 1:
+                self._write_block(task)
+                return
+            first = combined(at * blocks, [task])
+            count = self.b.least([constant(blocks), constant(total).plus(first, -1)])
+            with self._inside(self._each(count)) as (block,):
+                self._write_block(first.plus(block))
+
+    @property
+    def _blocks(self) -> tuple[int, int]:
+        """The number of heads of a group, and of blocks of a head."""
+        return self.row_total // self.head, -(-self.head // self.step.rows)
+
+    def _write_block(self, number: Index) -> None:
+        """Writes the block, or the group, with a number."""
+        if self.stage.part.data == BACKWARD:
+            self.group = number
+        else:
+            at, (heads, across) = AffineDimExpr(0), self._blocks
+            places = (at // (heads * across), (at // across) % heads, at % across)
+            self.group, head, block = (combined(place, [number]) for place in places)
+            self._locate(head, block)
+        self.write()
 
     def _locate(self, head: Index, block: Index) -> None:
         """Sets the rows of a block, given its head and its number there."""
@@ -116,12 +121,10 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
     # Building
 
     @contextmanager
-    def _inside(self, block: Block | None) -> Generator[tuple[Index, ...]]:
-        """Inserts into the body of a loop, and yields its indices; without one, goes on here."""
-        outer = self.b
-        if block is not None:
-            self.b = outer.into(block)
-        yield () if block is None else tuple(map(index_of, block.args))
+    def _inside(self, block: Block) -> Generator[tuple[Index, ...]]:
+        """Inserts into the body of a loop, and yields its indices."""
+        outer, self.b = self.b, self.b.into(block)
+        yield tuple(map(index_of, block.args))
         self.b = outer
 
     def _each(self, *extents: int | SSAValue) -> Block:
@@ -150,10 +153,9 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         """Returns an element of an operand in the block's group, given its `row`, `column` and `feature`."""
         places = {"row": self.row_loop, "column": self.column_loop, "feature": FEATURE}
         known = {GROUP: self.group, **{places[name]: at for name, at in loops.items()}}
-        parts = [known.get(loop, constant(0)) for loop in range(LOOPS)]
-        return self.b.element(
-            self.stage.operands[number], [combined(place, parts) for place in self.stage.affine_maps()[number].results]
-        )
+        place = self.stage.affine_maps()[number]
+        parts = [known.get(loop, constant(0)) for loop in range(place.num_dims)]
+        return self.b.element(self.stage.operands[number], [combined(result, parts) for result in place.results])
 
     def _set(self, targets: Sequence[SSAValue], function: Callable[..., Sequence[Value]], *sources: SSAValue) -> None:
         """Inserts a stage that sets elements to what a function of others returns, which may be their old values."""
@@ -207,18 +209,15 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
 
     def _name(self, operand: int) -> str:
         """Returns the name of an operand that is loaded."""
-        return NAMES[operand if operand < 3 else 3 + operand - self.after_inputs]
-
-    def _features(self, operand: int) -> int:
-        return self.a.shapes(self.stage.part.data)[operand][-1]
+        return NAMES[operand if operand < 3 else 3 + operand - self.a.operands]
 
     # Operands and results
 
     def rows(self, operand: int, factor: float = 1.0, as_lines: bool = False) -> Features:
-        features = self._features(operand)
+        features = self.features(operand)
         allocate = self._zeros if self.is_cut else self._local
-        memory = allocate(self._name(operand), features, self.rows_at_once)
-        by_row = self._local(f"{self._name(operand)}_by_row", self.rows_at_once, features) if as_lines else None
+        memory = allocate(self._name(operand), features, self.step.rows)
+        by_row = self._local(f"{self._name(operand)}_by_row", self.step.rows, features) if as_lines else None
         with self._inside(self._each(self.row_count, features)) as (row, feature):
             source = self._operand(operand, row=self.first_row.plus(row), feature=feature)
             targets = [self._element(memory, feature, row)]
@@ -229,33 +228,33 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         return Features(memory, by_row)
 
     def columns(self, operand: int, tile: Tile, factor: float = 1.0) -> Features:
-        features = self._features(operand)
-        memory = self._local(self._name(operand), self.columns_at_once, features)
+        features = self.features(operand)
+        memory = self._local(self._name(operand), self.step.columns, features)
         with self._inside(self._each(tile.count, features)) as (column, feature):
             source = self._operand(operand, column=tile.start.plus(column), feature=feature)
             self._set([self._element(memory, column, feature)], self._scaled(factor), source)
         return Features(memory)
 
     def numbers(self, name: str) -> Numbers:
-        return Numbers(self._local(name, self.rows_at_once))
+        return Numbers(self._local(name, self.step.rows))
 
     def row_numbers(self, operand: int) -> Numbers:
-        memory = (self._zeros if self.is_cut else self._local)(self._name(operand), self.rows_at_once)
+        memory = (self._zeros if self.is_cut else self._local)(self._name(operand), self.step.rows)
         with self._inside(self._each(self.row_count)) as (row,):
             source = self._operand(operand, row=self.first_row.plus(row))
             self._set([self._element(memory, row)], self._scaled(1), source)
         return Numbers(memory)
 
     def column_numbers(self, operand: int, tile: Tile) -> Numbers:
-        memory = self._local(self._name(operand), self.columns_at_once)
+        memory = self._local(self._name(operand), self.step.columns)
         with self._inside(self._each(tile.count)) as (column,):
             source = self._operand(operand, column=tile.start.plus(column))
             self._set([self._element(memory, column)], self._scaled(1), source)
         return Numbers(memory, of_columns=True)
 
     def store(self, output: int, sums: Features, factors: Numbers | float = 1.0) -> None:
-        operand = len(self.stage.inputs) + output
-        with self._inside(self._each(self.row_count, self._features(operand))) as (row, feature):
+        operand = self.operand_of(output)
+        with self._inside(self._each(self.row_count, self.features(operand))) as (row, feature):
             source = self._element(sums.memory, feature, row)
             target = self._operand(operand, row=self.first_row.plus(row), feature=feature)
             if isinstance(factors, Numbers):
@@ -266,27 +265,27 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
 
     def store_numbers(self, output: int, numbers: Numbers) -> None:
         with self._inside(self._each(self.row_count)) as (row,):
-            target = self._operand(len(self.stage.inputs) + output, row=self.first_row.plus(row))
+            target = self._operand(self.operand_of(output), row=self.first_row.plus(row))
             self._set([target], self._scaled(1), self._element(numbers.memory, row))
 
     # Loops
 
     def each_tile(self, carried: Sequence[Numbers | Features], body: Callable[[Tile], None]) -> None:
-        a, at = self.a, AffineDimExpr(0)
+        a = self.a
         skips = a.skips and a.causal == 0  # other masks hide what could be skipped
         if self.row_loop == QUERY:
-            behind = combined(at, [self.first]).plus(index_of(self.row_count))
+            behind = self.first.plus(index_of(self.row_count))
             limits = [constant(a.keys), *([behind] if skips else [])]
             self._each_tile_of(constant(0), constant(0), limits, body)
             return
         period = a.queries if a.causal is None else a.period
         first = self.first if skips else constant(0)
         with self._inside(self.b.loop(a.queries // period).body.block) as (head,):
-            self._each_tile_of(combined(at * period, [head]), first, [constant(period)], body)
+            self._each_tile_of(combined(AffineDimExpr(0) * period, [head]), first, [constant(period)], body)
 
     def _each_tile_of(self, before: Index, first: Index, limits: Sequence[Index], body: Callable[[Tile], None]) -> None:
         """Writes a loop over the tiles from `first` to the least of some limits, of columns that follow others."""
-        size = self.columns_at_once
+        size = self.step.columns
         upwards = (AffineDimExpr(0) + (size - 1)) // size
         tiles = [combined(upwards, [limit.plus(first, -1)]) for limit in limits]
         with self._inside(self.b.loop(self.b.least(tiles)).body.block) as (number,):
@@ -295,7 +294,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
             body(Tile(before.plus(place), place, count))
 
     def each_block(self, body: Callable[[], None]) -> None:
-        with self._inside(self.b.loop(-(-self.head // self.step.rows)).body.block) as (block,):
+        with self._inside(self.b.loop(self._blocks[1]).body.block) as (block,):
             self._locate(constant(0), block)
             body()
 
@@ -341,45 +340,47 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
                 target = self._element(scores.memory, column, row)
                 self._fold(target, operator.add, source)
 
-    def hide(self, scores: Scores, number: float, tile: Tile, outside: float) -> None:
+    def hide(self, scores: Sequence[Scores], number: float, tile: Tile, outside: float) -> None:
         masks = range(3 + self.a.biases, self.a.operands)
+        count = len(scores)
         if masks:
             with self._inside(self._each(tile.count, self.row_count)) as (column, row):
                 at = {"row": self.first_row.plus(row), "column": tile.start.plus(column)}
-                target, seen = self._element(scores.memory, column, row), [self._operand(mask, **at) for mask in masks]
+                targets = [self._element(each.memory, column, row) for each in scores]
 
-                def by_masks(score: Value, *seen: Value) -> Sequence[Value]:
-                    return (self._shown(seen, score, number),)
+                def by_masks(*read: Value) -> Sequence[Value]:
+                    seen = reduce(both, read[count:])
+                    return [self.scalars.select(seen, score, number) for score in read[:count]]
 
-                self._set([target], by_masks, target, *seen)
+                self._set(targets, by_masks, *targets, *(self._operand(mask, **at) for mask in masks))
         if self.a.causal is not None:
             with self._inside(self._each(tile.count)) as (column,):
-                line = self._line(scores.memory, column)
+                lines = [self._line(each.memory, column) for each in scores]
                 first, other = self.b.value(self.first), self.b.value(tile.place.plus(column))
 
-                def by_causality(score: Value) -> Sequence[Value]:
+                def by_causality(*read: Value) -> Sequence[Value]:
                     row = self.scalars.value(first)
-                    if self.rows_at_once > 1:
+                    if self.step.rows > 1:
                         row = row + self.scalars.add(IndexOp(0))
                     column = self.scalars.value(other)
                     query, key = (row, column) if self.row_loop == QUERY else (column, row)
-                    return (self._shown([is_seen(self.a, query, key)], score, number),)
+                    seen = is_seen(self.a, query, key)
+                    return [self.scalars.select(seen, score, number) for score in read]
 
-                self._set([line], by_causality, line)
-
-    def _shown(self, seen: Sequence[Value], score: Value, number: float) -> Value:
-        condition: Value | None = None
-        for each in seen:
-            condition = both(condition, each)
-        return score if condition is None else self.scalars.select(condition, score, number)
+                self._set(lines, by_causality, *lines)
 
     # Products
 
     def products(self, rows: Features, columns: Features, tile: Tile) -> Scores:
-        scores = Scores(self._local("scores", self.columns_at_once, self.rows_at_once))
+        scores = Scores(self._local("scores", self.step.columns, self.step.rows))
         with self._inside(self._each(tile.count)) as (column,):
-            line, number = self._line(scores.memory, column), partial(self._element, columns.memory, column)
-            self._add_products(line, shape_of(rows.memory)[0], rows.memory, number, from_zero=True)
+            self._add_products(
+                self._line(scores.memory, column),
+                shape_of(rows.memory)[0],
+                rows.memory,
+                lambda feature: self._element(columns.memory, column, feature),
+                from_zero=True,
+            )
         return scores
 
     def _add_products(
@@ -409,7 +410,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         self.b.copy(sums, target)
 
     def sums(self, operand: int) -> Features:
-        return Features(self._zeros("sums", self._features(operand), self.rows_at_once))
+        return Features(self._zeros("sums", self.features(operand), self.step.rows))
 
     def accumulate(
         self, sums: Features, scores: Scores, columns: Features, tile: Tile, shrink: Numbers | None = None
@@ -419,26 +420,24 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
             line = self._line(sums.memory, feature)
             if shrink is not None:
                 self._fold(line, operator.mul, shrink.memory)
-            number = partial(self._at_feature, columns.memory, feature)
-            self._add_products(line, tile.count, scores.memory, number)
-
-    def _at_feature(self, memory: SSAValue, feature: Index, column: Index) -> SSAValue:
-        return self._element(memory, column, feature)
+            self._add_products(
+                line, tile.count, scores.memory, lambda column: self._element(columns.memory, column, feature)
+            )
 
     # Whole groups
 
     def clear_columns(self) -> None:
-        self.column_sums = self._zeros("sums", self.a.queries, self._features(QUERY_OPERAND))
+        self.column_sums = self._zeros("sums", self.a.queries, self.features(QUERY_OPERAND))
 
     def accumulate_columns(self, scores: Scores, rows: Features, tile: Tile) -> None:
         assert rows.by_row is not None  # they were loaded for this
         with self._inside(self._each(tile.count)) as (column,):
             line = self._line(self.column_sums, tile.start.plus(column))
-            self._add_products(line, self.row_count, rows.by_row, partial(self._element, scores.memory, column))
+            self._add_products(line, self.row_count, rows.by_row, lambda row: self._element(scores.memory, column, row))
 
     def store_columns(self, output: int, factor: float) -> None:
-        operand = len(self.stage.inputs) + output
-        with self._inside(self._each(self.a.queries, self._features(operand))) as (column, feature):
+        operand = self.operand_of(output)
+        with self._inside(self._each(self.a.queries, self.features(operand))) as (column, feature):
             target = self._operand(operand, column=column, feature=feature)
             self._set([target], self._scaled(factor), self._element(self.column_sums, column, feature))
 

@@ -15,7 +15,7 @@ from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import AttentionSchedule
 from tensorgrad.passes.codegen.common.attention import QUERY, first_place, is_seen, seen_keys
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.wgsl.attention_block import AttentionBlock, Numbers, Scores, Sums, Tile
+from tensorgrad.passes.codegen.wgsl.attention_block import AttentionBlock, Grid, Numbers, Scores, Sums, Tile
 from tensorgrad.passes.scalars import Value, both, largest
 
 
@@ -108,8 +108,12 @@ class _Block(AttentionBlock):
                     number = bias.with_loops(self.code, self.known(row=row, column=column)).load(self.code)
                     scores.grid[i][j] = scores.grid[i][j] + number
 
-    def hide(self, scores: Scores, number: float, tile: Tile, outside: float) -> None:
-        for i, row in enumerate(scores.grid):
+    def hide(self, scores: Sequence[Scores], number: float, tile: Tile, outside: float) -> None:
+        for each in scores:
+            self._hide(each.grid, number, tile, outside)
+
+    def _hide(self, grid: Grid, number: float, tile: Tile, outside: float) -> None:
+        for i, row in enumerate(grid):
             for j, score in enumerate(row):
                 allowed, inside = self._allowed(i, j, tile), tile.inside[j]
                 if inside is not None and number == outside:

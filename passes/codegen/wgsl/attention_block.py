@@ -196,7 +196,7 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
 
     def products(self, rows: Features, columns: Features, tile: Tile) -> Scores:
         code, schedule = self.code, self.schedule
-        features, count = self._features(rows.operand), schedule.columns
+        features, count = self.features(rows.operand), schedule.columns
         across = self.of_columns(columns.operand, tile)
         if schedule.broadcast:
             at_row = self.element_at(rows.operand)
@@ -223,9 +223,6 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
 
         flat = _scaled(code.loop(features, [self.zero] * (schedule.rows * count), body, step=steps), rows, columns)
         return Scores([flat[i * count : (i + 1) * count] for i in range(schedule.rows)])
-
-    def _features(self, operand: int) -> int:
-        return self.a.shapes(self.stage.part.data)[operand][-1]
 
     def sums(self, operand: int) -> Sums:
         return Sums([self.zero] * (self.schedule.rows * len(self._feature_places(operand))))
@@ -266,7 +263,7 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
 
     def _feature_places(self, operand: int) -> list[Value]:
         """Returns the features that this lane adds up, clamped to the last one; those past it are not stored."""
-        features, lanes = self._features(operand), self.schedule.lanes
+        features, lanes = self.features(operand), self.schedule.lanes
         places = [self.lane + i * lanes for i in range(-(-features // lanes))]
         if features % lanes:
             places[-1] = places[-1].at_most(features - 1)
@@ -320,9 +317,9 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
     # Results
 
     def store(self, output: int, sums: Sums, factors: Numbers | float = 1.0) -> None:
-        operand, lanes = len(self.stage.inputs) + output, self.schedule.lanes
+        operand, lanes = self.operand_of(output), self.schedule.lanes
         places = self._feature_places(operand)
-        last = self._features(operand) - (len(places) - 1) * lanes
+        last = self.features(operand) - (len(places) - 1) * lanes
         for i, element in enumerate(self.of_rows(operand)):
             row = sums.values[i * len(places) : (i + 1) * len(places)]
             if isinstance(factors, Numbers):
@@ -342,7 +339,7 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
 
     def store_numbers(self, output: int, numbers: Numbers) -> None:
         """Stores one value per row, from the first lane."""
-        elements = self.of_rows(len(self.stage.inputs) + output)
+        elements = self.of_rows(self.operand_of(output))
         for i, (element, value) in enumerate(zip(elements, numbers.values, strict=True)):
             first = self.lane.equals(0)
             self._when([*self._row_conditions(i), first], lambda e=element, v=value: e.store(self.code, v))

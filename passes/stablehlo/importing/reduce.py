@@ -17,7 +17,8 @@ from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp, ints, is_f
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of, type_of
 from tensorgrad.dialects.tg.convolution import FoldOp, WindowsOp
 from tensorgrad.dialects.tg.elementwise import arithmetic
-from tensorgrad.dialects.tg.reduce import MaxOp, MinOp, ProdOp, ReduceOp, SumOp
+from tensorgrad.dialects.tg.index import identity_of
+from tensorgrad.dialects.tg.reduce import MaxOp, MinOp, ReduceOp
 from tensorgrad.passes.stablehlo.correspondence import ON_BOOLEANS, REDUCTIONS
 from tensorgrad.passes.stablehlo.importing.elementwise import meaning
 from tensorgrad.passes.stablehlo.importing.fold import folded
@@ -39,12 +40,7 @@ def applied(region: Region) -> str | None:
 def neutral(reduction: type[ReduceOp], kind: Tensor) -> NumpyArray:
     """Returns the element that a reduction of elements of a type is not changed by."""
     dtype = numpy_dtype(kind)
-    if reduction in (SumOp, ProdOp):
-        return np.asarray(int(reduction is ProdOp), dtype)
-    if is_float(kind.get_element_type()):
-        return np.asarray(-np.inf if reduction is MaxOp else np.inf, dtype)
-    limits = np.iinfo(dtype)
-    return np.asarray(limits.min if reduction is MaxOp else limits.max, dtype)
+    return np.asarray(identity_of(reduction.name.removeprefix("tg."), dtype), dtype)
 
 
 def _reduce(reader: Reader, op: hlo.ReduceOp) -> SSAValue | Sequence[SSAValue]:

@@ -32,17 +32,13 @@ def _scatter(b: TensorBuilder, op: index.ScatterOp, g: SSAValue) -> Cotangents:
     return [_OF_UPDATES[op.combines](b, op, g), None]
 
 
-def _sum(b: TensorBuilder, op: index.ScatterOp, g: SSAValue) -> SSAValue:
-    return _read(b, op, g)
-
-
 def _extreme(b: TensorBuilder, op: index.ScatterOp, g: SSAValue) -> SSAValue:
     """Equal extremes share the cotangent evenly; if there are NaNs, these are the extremes."""
-    x, properties = op.updates, {name: op.properties[name] for name in ("axis", "extent")}
+    x, add = op.updates, b.scatter_along_axis if isinstance(op, index.ScatterAlongAxisOp) else b.scatter
+    axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
     ties = b.compare("eq", x, _read(b, op, op.result))
     ties = b.binary(arithmetic.OrOp, ties, b.compare("ne", x, x))
-    add = index.ScatterAddAlongAxisOp if isinstance(op, index.ScatterAlongAxisOp) else index.ScatterAddOp
-    count = b.emit(add, [b.cast(ties, element_of(x)), op.indices], **properties)
+    count = add(b.cast(ties, element_of(x)), op.indices, axis, extent)
     share = b.div(g, b.binary(arithmetic.MaximumOp, count, b.full_like(count, 1)))
     return b.select(ties, _read(b, op, share), b.full_like(x, 0))
 
@@ -61,19 +57,19 @@ def _product(b: TensorBuilder, op: index.ScatterOp, g: SSAValue) -> SSAValue:
     return b.mul(_read(b, op, g), b.select(is_exact, others, quotient))
 
 
-_OF_UPDATES: dict[str, Callable[[TensorBuilder, index.ScatterOp, SSAValue], SSAValue]] = {
-    "sum": _sum,
-    "prod": _product,
-    "max": _extreme,
-    "min": _extreme,
-}
-
-
 def _read(b: TensorBuilder, op: index.ScatterOp, x: SSAValue) -> SSAValue:
     """Returns for each update the element of a tensor like the result that it is combined into, 0 if it is dropped."""
     axis = int_value(op.properties, "axis")
     read = (b.take_along_axis if isinstance(op, index.ScatterAlongAxisOp) else b.take)(x, op.indices, axis)
     return b.select(_inside(b, op), read, b.full_like(read, 0))
+
+
+_OF_UPDATES: dict[str, Callable[[TensorBuilder, index.ScatterOp, SSAValue], SSAValue]] = {
+    "sum": _read,
+    "prod": _product,
+    "max": _extreme,
+    "min": _extreme,
+}
 
 
 def _inside(b: TensorBuilder, op: index.ScatterOp) -> SSAValue:
