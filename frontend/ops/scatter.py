@@ -29,7 +29,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     where,
 )
 from tensorgrad.ops.index import axis_of_indices, scattered, updates_at
-from tensorgrad.ops.joining import moveaxis, narrow, pad
+from tensorgrad.ops.joining import concat, moveaxis, narrow
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, check_numbers, in_dtype
 from tensorgrad.ops.shape import (
     as_indices,
@@ -104,7 +104,8 @@ def scatter(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) 
         return tensor
     order = positions(lines.places.shape, lines.places.ndim - 1, NAMES["i32"])
     last = _at_places(order, lines, "max")
-    return _changed(tensor, place, less(-1, last), take_along_axis(lines.updates, maximum(last, 0), -1))
+    updated = where(less(-1, last), take_along_axis(lines.updates, maximum(last, 0), -1), lines.into)
+    return _replaced(tensor, place, updated)
 
 
 def scatter_reduce(
@@ -146,7 +147,7 @@ def scatter_reduce(
     place, lines = _lines(wide, axis, indices, in_dtype(updates, tensor.dtype), "scatter_reduce")
     if lines is None:
         return tensor
-    return cast(_changed(wide, place, *_reduced(lines, reduce, include_self)), tensor.dtype)
+    return cast(_replaced(wide, place, _reduced(lines, reduce, include_self)), tensor.dtype)
 
 
 def segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
@@ -303,12 +304,16 @@ def _lines(x: Tensor, axis: int, indices: Any, updates: Any, what: str) -> tuple
     return place, _Lines(moveaxis(into, place, -1), moveaxis(parts, place, -1), moveaxis(places, place, -1))
 
 
-def _changed(x: Tensor, place: int, written: Tensor | None, values: Tensor) -> Tensor:
-    """Returns `x` with values where `written` is true, by default all; both have the axis last, and may be shorter."""
+def _replaced(x: Tensor, place: int, values: Tensor) -> Tensor:
+    """Returns `x` with `values`, which have the axis last and may be shorter, in place of its first elements."""
     values = moveaxis(values, -1, place)
-    written = full(values.shape, True, "bool") if written is None else moveaxis(written, -1, place)
-    widths = [(0, whole - part) for whole, part in zip(x.shape, values.shape, strict=True)]
-    return where(pad(written, widths), pad(values, widths), x)
+    for axis, size in enumerate(values.shape):
+        if size < x.shape[axis]:
+            rest = narrow(x, axis, size, x.shape[axis] - size)
+            for later, shorter in enumerate(values.shape[axis + 1 :], axis + 1):
+                rest = narrow(rest, later, 0, shorter)
+            values = concat([values, rest], axis)
+    return values
 
 
 def _at_places(updates: Tensor, lines: _Lines, reduction: str) -> Tensor:
@@ -327,20 +332,20 @@ def _mean(total: Tensor, count: Tensor) -> Tensor:
     return total / number if is_float(total.dtype) else floor_divide(total, number)
 
 
-def _reduced(lines: _Lines, reduce: str, include_self: bool) -> tuple[Tensor | None, Tensor]:
-    """Returns the updates reduced at each position, and where there are any; `None` if it needn't be known."""
+def _reduced(lines: _Lines, reduce: str, include_self: bool) -> Tensor:
+    """Returns the updates reduced at each position, and the elements where there are none."""
     reduction, combine = _STEPS[reduce]
     if include_self and reduce in EXTREMES and is_float(lines.into.dtype):
-        return None, _shared(lines.into, lines.updates, lines.places, reduce)
+        return _shared(lines.into, lines.updates, lines.places, reduce)
     folds = _at_places(lines.updates, lines, reduction)
     if include_self:
         folds = combine(lines.into, folds)
         if reduction != "sum":
-            return None, folds  # an element combined with the identity element keeps its bits; -0.0 + 0 doesn't
+            return folds  # an element combined with the identity element keeps its bits; -0.0 + 0 doesn't
     count = _count(lines)
     if reduce == "mean":
         folds = _mean(folds, count + 1 if include_self else count)
-    return count > 0, folds
+    return where(count > 0, folds, lines.into)
 
 
 def _extreme_of(into: Tensor, updates: Tensor, places: Tensor, reduce: str) -> Tensor:
