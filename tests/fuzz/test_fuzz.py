@@ -12,6 +12,7 @@ from typing import Any
 import drawing
 import numpy as np
 import pytest
+import run
 import torch
 import torch_programs
 from judging import Subject, Verdict, compared, judged, reach_of
@@ -22,7 +23,7 @@ from tensorgrad.importers.torch.rules import RULES
 from tensorgrad.passes.stablehlo.correspondence import ELEMENTWISE
 from tensorgrad.runtime.cpu import CpuExecutable
 
-RUN = Path(__file__).with_name("run.py")
+RUN = Path(run.__file__)
 
 PLACES = ("numpy", "cpu", "wgpu", "onnx", "onnxruntime", "stablehlo")
 
@@ -146,3 +147,17 @@ def test_many_programs_are_right(generator: str, part: int) -> None:
     first = ["--first", str(count * part), "--count", str(count), "--on", ",".join(places)]
     process = subprocess.run([sys.executable, RUN, generator, *first], capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stdout
+
+
+@pytest.mark.nightly
+def test_a_program_that_does_not_end_has_failed_and_others_are_judged() -> None:
+    judge = run.Judge("torch", limit=0)
+    try:
+        outcome = judge.judged(COMPARED, "numpy")
+        assert outcome == ("failed", "it didn't end in 0 seconds", torch_programs.program(COMPARED).text)
+        judge.process.kill()
+        assert judge.judged(COMPARED, "numpy") == ("failed", "it ended the process, with status -9", "")
+        judge.limit = 300
+        assert judge.judged(COMPARED, "numpy").kind == "right"
+    finally:
+        judge.close()
