@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     f32,
     i32,
 )
-from xdsl.ir import Block, Dialect, Region, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -101,6 +101,26 @@ class KernelOp(IRDLOperation):
 
 
 @irdl_op_definition
+class PrefetchOp(IRDLOperation):
+    """Asks for the cache line of an element, to be near the core but not in its first cache.
+
+    A hint, which changes no value: the index may be out of bounds.
+
+    Example:
+        cpu.prefetch %memory[%index] : memref<1024xf32>
+    """
+
+    name = "cpu.prefetch"
+    memory = operand_def(MemRefType)
+    index = operand_def(IndexType)
+
+    assembly_format = "$memory `[` $index `]` attr-dict `:` type($memory)"
+
+    def __init__(self, memory: SSAValue, index: SSAValue) -> None:
+        super().__init__(operands=[memory, index])
+
+
+@irdl_op_definition
 class PairOp(IRDLOperation):
     """Rounds two numbers to bf16, to nearest and ties to even, and puts them into one word, the first in its low half.
 
@@ -121,6 +141,37 @@ class PairOp(IRDLOperation):
 
     def __init__(self, low: SSAValue, high: SSAValue) -> None:
         super().__init__(operands=[low, high], result_types=[i32])
+
+
+@irdl_op_definition
+class PairNeighboursOp(IRDLOperation):
+    """Rounds neighbouring numbers to bf16 as `cpu.pair` does: word `i` has the numbers `2 i` and `2 i + 1` of both.
+
+    Example:
+        %words = cpu.pair_neighbours %first, %second : vector<16xf32>, vector<16xi32>
+    """
+
+    name = "cpu.pair_neighbours"
+    NUMBERS: ClassVar = VarConstraint("Numbers", BaseAttr(VectorType))
+    WORDS: ClassVar = VarConstraint("Words", BaseAttr(VectorType))
+    first = operand_def(NUMBERS)
+    second = operand_def(NUMBERS)
+    words = result_def(WORDS)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$first `,` $second attr-dict `:` type($first) `,` type($words)"
+
+    def __init__(self, first: SSAValue, second: SSAValue) -> None:
+        lanes = cast("VectorType[Attribute]", first.type).get_shape()
+        super().__init__(operands=[first, second], result_types=[VectorType(i32, lanes)])
+
+    def verify_(self) -> None:
+        lanes = self.words.type.get_shape()
+        if self.words.type != VectorType(i32, lanes) or self.first.type != VectorType(f32, lanes):
+            raise VerifyException(f"expected vectors of f32 and of as many i32, got {self.first.type}")
+        if lanes not in DOT_LANES:
+            raise VerifyException(f"there are vectors of 4, 8 and 16 words, got {self.words.type}")
 
 
 @irdl_op_definition
@@ -157,4 +208,4 @@ class DotPairsOp(IRDLOperation):
             raise VerifyException(f"there are vectors of 4, 8 and 16 sums, got {self.result.type}")
 
 
-Cpu = Dialect("cpu", [KernelOp, PairOp, DotPairsOp], [])
+Cpu = Dialect("cpu", [KernelOp, PrefetchOp, PairOp, PairNeighboursOp, DotPairsOp], [])

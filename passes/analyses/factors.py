@@ -50,10 +50,12 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
 
 
 def before_rounding(value: SSAValue) -> SSAValue | None:
-    """Returns what a value is that was rounded to bf16 and is f32 again; `None` for any other."""
+    """Returns what a value of bf16 that is f32 now was before, itself if it was always bf16; `None` for any other."""
     wide = value.owner
-    narrow = wide.input.owner if isinstance(wide, arith.ExtFOp) else None
-    return narrow.input if isinstance(narrow, arith.TruncFOp) and narrow.result.type == bf16 else None
+    if not isinstance(wide, arith.ExtFOp) or wide.input.type != bf16:
+        return None
+    narrow = wide.input.owner
+    return narrow.input if isinstance(narrow, arith.TruncFOp) else value
 
 
 def before_rounding_both(factors: Factors) -> Factors | None:

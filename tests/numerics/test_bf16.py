@@ -79,11 +79,23 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[np.ndarra
     "several-ranges": (lambda x, w: x @ w, lambda x, w: x @ w, [normal(64, 1501), normal(1501, 70)]),
     "columns-along-steps": (lambda x, w: x @ w.T, lambda x, w: x @ w.T, [normal(67, 99), normal(130, 99)]),
     "rows-across-steps": (lambda x, w: x.T @ w, lambda x, w: x.T @ w, [normal(99, 67), normal(99, 64)]),
+    "even-columns-along-steps": (
+        lambda x, w: x @ w.T,
+        lambda x, w: x @ w.T,
+        [normal(67, 128), normal(130, 128)],
+    ),
+    "even-ranges": (lambda x, w: x @ w.T, lambda x, w: x @ w.T, [normal(64, 1504), normal(96, 1504)]),
+    "even-rows-across-steps": (lambda x, w: x.T @ w, lambda x, w: x.T @ w, [normal(100, 67), normal(100, 96)]),
     "batched": (lambda x, w: x @ w, lambda x, w: x @ w, [normal(3, 50, 33), normal(3, 33, 64)]),
     "prologue": (
         lambda x, w: tg.relu(x + 1) @ w,
         lambda x, w: x @ w,
         [np.maximum(normal(70, 51) + 1, 0), normal(51, 66)],
+    ),
+    "prologue-of-columns": (
+        lambda x, w: x @ tg.relu(w - 1).T,
+        lambda x, w: x @ w.T,
+        [normal(64, 66), np.maximum(normal(64, 66, seed=1) - 1, 0)],
     ),
     "epilogue": (lambda x, w: tg.tanh(x @ w), lambda x, w: np.tanh(x @ w), [normal(70, 50), normal(50, 66)]),
     "convolution": (
@@ -95,13 +107,19 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[np.ndarra
 }
 """By what is special: a product, the same of float64, and its factors."""
 
+ARGUMENTS = {
+    "prologue": [normal(70, 51), normal(51, 66)],
+    "prologue-of-columns": [normal(64, 66), normal(64, 66, seed=1)],
+}
+"""What the factors are computed from, where they aren't the arguments."""
+
 
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_are_those_of_rounded_factors(name: str, device: tg.DeviceName) -> None:
     function, reference, factors = PRODUCTS[name]
-    arguments = [normal(70, 51), factors[1]] if name == "prologue" else factors
+    arguments = ARGUMENTS.get(name, factors)
     result = np.asarray(tg.jit(function, device=device, precision="bf16-products")(*arguments))
     expected = reference(*map(rounded, factors))
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6 * float(np.abs(expected).max()))
@@ -113,7 +131,7 @@ def test_products_are_those_of_rounded_factors(name: str, device: tg.DeviceName)
 @pytest.mark.parametrize("name", [name for name in PRODUCTS if name != "few-rows"])
 def test_pairs_are_multiplied_at_once_where_the_cpu_can(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, _, factors = PRODUCTS[name]
-    arguments = [normal(70, 51), factors[1]] if name == "prologue" else factors
+    arguments = ARGUMENTS.get(name, factors)
     jitted = tg.jit(function, device="cpu", precision="bf16-products")
     jitted(*arguments)
     assert any(DOT in kernel.code for kernel in jitted.program.kernels) is CpuDevice().target.bf16_dot

@@ -95,3 +95,25 @@ def test_columns_that_cannot_be_read_in_place_are_refused(function: Any, shape: 
     module = traced(function, [np.ones((80, 64), np.float32), np.ones(shape, np.float32)])
     with pytest.raises(DiagnosticException, match="is scheduled to read columns in place, but they are not contiguous"):
         as_scheduled(module, {"direct_columns": 1})
+
+
+@pytest.mark.parametrize("features", [64, 24, 18])
+def test_rows_of_several_heads(features: int) -> None:
+    """Blocks of rows lie within a head where they can, so that each is copied by vectors."""
+
+    def by_heads(x: Any, y: Any) -> Any:
+        return tg.reshape(tg.transpose(x, (0, 2, 1)), (-1, x.shape[1])) @ y
+
+    draw = np.random.default_rng(0)
+    inputs = [draw.standard_normal((6, 70, features)), draw.standard_normal((70, 96))]
+    assert (features % schedule_of(by_heads, inputs).rows == 0) == (features != 18)
+    (expected,) = reference(traced(by_heads, inputs), inputs)
+    arrays = [array.astype(np.float32) for array in inputs]
+    (result,) = as_native_code(traced(by_heads, arrays), arrays, each=False)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * float(np.abs(expected).max()))
+
+
+def test_tiles_are_equally_long() -> None:
+    """A tile of 256 columns, another one, and one of 64 would take one core longer than two of 288."""
+    schedule = schedule_of(lambda x, y: tg.relu(x) @ tg.transpose(y), inputs_of(512, 64, 576))
+    assert schedule.tile_columns == 288

@@ -173,6 +173,10 @@ class Builder:
         """Returns a call to an intrinsic, given its full name and its fast-math flags."""
         return self.make(llvm.CallIntrinsicOp, operands, result, _call_of(name, len(operands), flags))
 
+    def call(self, name: str, operands: Sequence[SSAValue]) -> None:
+        """Calls an intrinsic without a result, given its full name."""
+        self.add(llvm.CallIntrinsicOp.create(operands=operands, properties=_call_of(name, len(operands), ())))
+
     def library(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
         """Returns a call to a C library function on f64."""
         symbol = LIBRARY_PREFIX + name
@@ -420,6 +424,16 @@ def _pair(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
     return b.make(llvm.OrOp, (low, b.make(llvm.ShlOp, (high, b.integer(16, i32)), i32, WRAPS)), i32)
 
 
+def _pair_neighbours(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    """Puts neighbours into words by the instruction for it, whose first operand is the upper half of its result."""
+    kind = cast("VectorType[Attribute]", op.results[0].type)
+    lanes = kind.element_count()
+    first, second = operands
+    halves = VectorType(bf16, [2 * lanes])
+    rounded = b.intrinsic(f"llvm.x86.avx512bf16.cvtne2ps2bf16.{32 * lanes}", [second, first], halves)
+    return b.cast(llvm.BitcastOp, rounded, kind)
+
+
 def _dot_pairs(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
     """Adds products of pairs by the instruction for as many sums."""
     sums, *words = operands
@@ -555,6 +569,7 @@ RULES: Mapping[type[Operation], Rule] = {
     vector.BroadcastOp: _broadcast,
     vector.ShuffleOp: _shuffle,
     cpu.PairOp: _pair,
+    cpu.PairNeighboursOp: _pair_neighbours,
     cpu.DotPairsOp: _dot_pairs,
 }
 """The conversion of each op. Integers wrap around and floats follow IEEE 754, as everywhere."""

@@ -165,6 +165,8 @@ class _Function(Builder):
                 self.env[op.result] = self._load(op.base, op.indices, op.result.type)
             case vector.StoreOp():
                 self._store(op.vector, op.base, op.indices)
+            case cpu.PrefetchOp():
+                self._prefetch(op)
             case scf.ForOp():
                 self._for(op)
             case scf.IfOp():
@@ -249,6 +251,12 @@ class _Function(Builder):
         op = llvm.StoreOp.create(operands=operands, properties=self._access(memory))
         self._mark(op)
         self.add(op)
+
+    def _prefetch(self, op: cpu.PrefetchOp) -> None:
+        stored = self.type_of(element_of(op.memory))
+        address = self.offset(self.env[op.memory], self.env[op.index], stored, inbounds=False)
+        read, near, data = (self.integer(number, i32) for number in (0, 2, 1))
+        self.call("llvm.prefetch.p0", (address, read, near, data))
 
     def _access(self, memory: SSAValue) -> Properties:
         """Returns the properties of an access; elements are naturally aligned."""

@@ -346,12 +346,13 @@ class FunctionPrinter:
         """Prints a call, and declares what it calls."""
         name = op.intrin.data if isinstance(op, llvm.CallIntrinsicOp) else cast(Any, op.callee).root_reference.data
         name = name.removeprefix(LIBRARY_PREFIX)
-        result = self._type(op.results[0].type)
+        result = self._type(op.results[0].type) if op.results else "void"
         if name not in self.declared:
             types = ", ".join(self._type(operand.type) for operand in op.operands)
             self.declared[name] = f"declare {result} @{name}({types})"
         words = " ".join(["call", *_flag_words(op), result])
-        return f"{self._set(op)}{words} @{name}({', '.join(map(self._typed, op.operands))})"
+        call = f"{words} @{name}({', '.join(map(self._typed, op.operands))})"
+        return f"{self._set(op)}{call}" if op.results else call
 
     def negate(self, op: llvm.FNegOp) -> str:
         """Prints a negation."""

@@ -13,6 +13,7 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
+from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import element_of, is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.passes.analyses import affine
@@ -23,7 +24,7 @@ from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
 from tensorgrad.passes.codegen.common.stage_loops import Loops, strided
 from tensorgrad.passes.codegen.llvm.loops import parallel
-from tensorgrad.passes.codegen.llvm.packing import Put, sequential
+from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Put, sequential
 from tensorgrad.passes.scalars import Value
 
 
@@ -83,6 +84,7 @@ class FactorLayout:
         along_steps: Whether neighbours are iterations of the reduction, rather than rows or columns.
         strides: The strides of an operand in a regular grid.
         moving: The operands that vary among neighbours.
+        in_blocks: Whether the rows of each register block are contiguous in an operand.
     """
 
     places: Mapping[BlockArgument, OperandPosition]
@@ -90,6 +92,7 @@ class FactorLayout:
     along_steps: bool
     strides: Strides | None = None
     moving: frozenset[BlockArgument] = frozenset()
+    in_blocks: bool = False
 
     @staticmethod
     def of(
@@ -99,6 +102,7 @@ class FactorLayout:
         row: Sequence[int],
         column: Sequence[int],
         skips: bool = False,
+        rows: int = 0,
     ) -> FactorLayout:
         """Returns the memory layout of a contraction's factor.
 
@@ -109,6 +113,7 @@ class FactorLayout:
             row: The loops of the rows.
             column: The loops of the columns.
             skips: Whether iterations of the reduction are left out, so that neighbours are not contiguous.
+            rows: The rows of a register block, if known.
         """
         rank, extents = len(grid), loop_extents(stage)
         strides = None if skips else strides_of(stage, value, grid, row, column)
@@ -119,23 +124,29 @@ class FactorLayout:
         own = range(rank, len(extents))
         across, along = (run_along(places.values(), loops, [extents[i] for i in loops]) for loops in (side, own))
         along = 1 if skips else along
-        if side is row and any(place.period(loop) for place in places.values() for loop in row):
+        in_blocks = side is row and isinstance(value, BlockArgument) and across > along and is_in_blocks(across, rows)
+        if side is row and not in_blocks and any(place.period(loop) for place in places.values() for loop in row):
             across = 1  # a block has few rows, which take longer as parts of runs than one by one
         if max(across, along) < LEAST_RUN:
             return FactorLayout({}, 1, lies_along_steps(stage, value, rank))
         axis = own if along > across else side
         moving = frozenset(value for value, place in places.items() if any(place.stride(loop) for loop in axis))
-        return FactorLayout(places, max(across, along), along > across, moving=moving)
+        return FactorLayout(places, max(across, along), along > across, moving=moving, in_blocks=in_blocks)
 
     @property
     def in_vectors(self) -> bool:
         """Whether neighbouring rows, or columns, of an operand are contiguous."""
-        return self.strides is not None and self.strides.side == 1
+        return self.in_blocks or (self.strides is not None and self.strides.side == 1)
 
     @property
     def in_lines(self) -> bool:
         """Whether an operand's elements in neighbouring iterations are contiguous."""
         return self.strides is not None and self.strides.step == 1
+
+
+def is_in_blocks(run: int, rows: int) -> bool:
+    """Returns whether register blocks of some rows divide runs of contiguous ones, and are whole vectors."""
+    return rows > 0 and run % rows == 0 and rows % LEAST_LANES == 0
 
 
 class Factor:
@@ -145,21 +156,44 @@ class Factor:
         self.tile, self.factor, self.layout, self.start, self.is_row = tile, value, layout, start, is_row
         self.first, self.axis = (tile.first[not is_row], tile.axes[not is_row])
         self.along_steps, self.in_vectors, self.in_lines = layout.along_steps, layout.in_vectors, layout.in_lines
+        self.in_runs = layout.run > 1
         self.needed = needed_for([value])
 
-    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_masked: bool = False) -> None:
-        """Writes a loop over rows (or columns) in one iteration."""
-        indices = self.at_step(code, step)
+    def over_rows(
+        self,
+        code: Code,
+        step: Value,
+        first: Value,
+        count: Value,
+        put: Put,
+        is_masked: bool = False,
+        in_words: bool = False,
+    ) -> None:
+        """Writes a loop over rows (or columns) in one iteration, or in the pair of that number for words of two."""
+        steps = self._steps(code, step, in_words)
 
         def at(place: Value) -> None:
-            put(place, self.value(code, self.at_row(code, first + place), indices))
+            put(place, self._element(code, self.at_row(code, first + place), steps))
 
         parallel(code, count, None, at, is_masked)
 
-    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
-        """Writes a loop over iterations in one row (or column)."""
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put, in_words: bool = False) -> None:
+        """Writes a loop over iterations, or pairs of them for words, in one row (or column)."""
         indices = self.at_row(code, row)
-        parallel(code, count, None, lambda step: put(step, self.value(code, indices, self.at_step(code, step))))
+
+        def at(step: Value) -> None:
+            put(step, self._element(code, indices, self._steps(code, step, in_words)))
+
+        parallel(code, count, None, at)
+
+    def _steps(self, code: Code, number: Value, in_words: bool) -> list[list[Value]]:
+        """Returns the loop indices of an iteration, or those of the two of a pair."""
+        return [self.at_step(code, step) for step in ([number * 2, number * 2 + 1] if in_words else [number])]
+
+    def _element(self, code: Code, row: list[Value], steps: Sequence[list[Value]]) -> Value:
+        """Returns the factor at a row in an iteration, or the word of two."""
+        values = [self.value(code, row, step) for step in steps]
+        return values[0] if len(values) == 1 else code.add(cpu.PairOp(*(value.ssa for value in values)))
 
     def at_row(self, code: Code, row: Value) -> list[Value]:
         """Returns the loop indices of a row (or column)."""
@@ -180,13 +214,17 @@ class Factor:
 
         `parts` are the offset and the type of each vector.
         """
+        memory, at = self.place(code, row, step)
+        return [code.vector(memory, at + by, kind) for by, kind in parts]
+
+    def place(self, code: Code, row: Value, step: Value) -> tuple[SSAValue, Value]:
+        """Returns the memory of a factor that is an element of an operand, and the position in it."""
         argument = self.factor
         assert isinstance(argument, BlockArgument) and (self.in_vectors or self.in_lines)
         stage = self.tile.stage
         buffer, m = stage.inputs[argument.index], maps_of(stage)[argument.index]
-        at = code.position(m.results, buffer, self.loops(code, self.at_row(code, row), self.at_step(code, step)))
-        memory = code.bindings[buffer].memory
-        return [code.vector(memory, at + by, kind) for by, kind in parts]
+        loops = self.loops(code, self.at_row(code, row), self.at_step(code, step))
+        return code.bindings[buffer].memory, code.position(m.results, buffer, loops)
 
     def value(self, code: Code, row: list[Value], step: list[Value]) -> Value:
         """Returns the factor at a row and an iteration."""
@@ -216,13 +254,23 @@ class Factor:
 
 
 class Window(Factor):
-    """A factor whose neighbours are contiguous in memory, in runs that are read by vector loads.
+    """A factor whose neighbours are contiguous in memory, in runs that are read by vector loads; not as words.
 
     Nothing is loaded where a condition masks an element.
     """
 
-    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_masked: bool = False) -> None:
+    def over_rows(
+        self,
+        code: Code,
+        step: Value,
+        first: Value,
+        count: Value,
+        put: Put,
+        is_masked: bool = False,
+        in_words: bool = False,
+    ) -> None:
         """Writes a loop over rows (or columns) in one iteration."""
+        assert not in_words
         indices, begin = self.at_step(code, step), self.first + first
 
         def run(low: Value, high: Value) -> None:
@@ -237,8 +285,9 @@ class Window(Factor):
 
         over_runs(code, begin, count, self.tile.extents[1 if self.is_row else 2], self.layout.run, run)
 
-    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put, in_words: bool = False) -> None:
         """Writes a loop over iterations in one row (or column)."""
+        assert not in_words
         indices = self.at_row(code, row)
 
         def run(low: Value, high: Value) -> None:

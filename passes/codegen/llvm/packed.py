@@ -27,6 +27,7 @@ from tensorgrad.passes.codegen.llvm.factors import Factor, Tile, Window, over_ru
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packed_product import Product
 from tensorgrad.passes.codegen.llvm.packing import Columns, pairs_of, sequential
+from tensorgrad.passes.codegen.llvm.prefetch import Prefetch
 from tensorgrad.passes.codegen.llvm.step_vectors import sums_along
 from tensorgrad.passes.scalars import Value
 
@@ -43,7 +44,12 @@ def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: 
     product = Product(kernel, schedule, code.block)
     if product.image is not None and not product.conditions:
         product.image.fill_offsets(code)
-    sequential(code, last, lambda number: _Task.of(product, code, number).write(), start=first)
+
+    def task(number: Value) -> None:
+        following = None if product.far_lines is None else _Task.of(product, code, (number + 1).at_most(last - 1))
+        replace(_Task.of(product, code, number), following=following).write()
+
+    sequential(code, last, task, start=first)
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,13 @@ class _Range:
         count: The number of iterations.
         blocks: Its place in the block of ranges that are added one after another, in the block of blocks, and so on;
             none if it is the only range.
+        following: What is packed after it, if that is prefetched.
     """
 
     start: Value
     count: Value
     blocks: tuple[_InBlock, ...] = ()
+    following: Prefetch | None = None
 
     @property
     def is_last(self) -> Value | None:
@@ -133,6 +141,7 @@ class _Task:
         column_count: The number of all its columns.
         is_last: Whether it is the last tile along the columns; `None` if it is the only one.
         computed_before: How many of its rows the tile above computes; `None` if always zero.
+        following: The next task, if its columns are prefetched.
     """
 
     product: Product
@@ -143,6 +152,7 @@ class _Task:
     column_count: Value
     is_last: Value | None
     computed_before: Value | None
+    following: _Task | None = None
 
     @staticmethod
     def of(product: Product, code: Code, number: Value) -> _Task:
@@ -206,7 +216,7 @@ class _Task:
             product.image.copy(code, self.tile, part.start, part.count)
             if product.conditions:
                 product.image.keep_offsets(code, product.step_axis, part.start, kept)
-        part = replace(part, count=kept)
+        part = replace(part, count=kept, following=self._following(part))
         if product.columns is not None:
             self._pack_columns(part)
         blocks = (self.row_count + (schedule.rows - 1)) // schedule.rows
@@ -247,16 +257,30 @@ class _Task:
         assert product.columns is not None
         panels, factor = product.columns, self._factor(product.factors.column, part, is_row=False)
 
-        def pack_step(step: Value, block: _ColumnBlock) -> None:
-            panels.pack_step(code, block.panel, block.columns, block.first, step, factor)
+        def pack_step(number: Value, block: _ColumnBlock) -> None:
+            panels.pack_step(code, block.panel, block.columns, block.first, number, factor)
 
         def pack(block: _ColumnBlock) -> None:
             panels.pack(code, block.panel, block.columns, block.first, part.count, factor)
 
-        if panels.words is None and not factor.along_steps:
-            sequential(code, part.count, lambda step: self._each_block(partial(pack_step, step)))
+        if all(block is None or panels.packs_steps(block, factor) for block in (product.whole, product.tail)):
+            steps = panels.elements(part.count)
+            sequential(code, steps, lambda number: self._each_block(partial(pack_step, number)))
         else:
             self._each_block(pack)
+
+    def _following(self, part: _Range) -> Prefetch | None:
+        """Returns the columns that are packed after a range: in the next one, or the first one of the next task."""
+        code, column, zero = self.code, self.product.factors.column, self.code.number(0)
+        lines = self.product.far_lines
+        if lines is None or self.following is None:
+            return None
+        first = self.following._factor(column, replace(part, start=zero), is_row=False)
+        memory, start = first.place(code, zero, zero)
+        if part.is_last is not None:
+            _, behind = self._factor(column, part, is_row=False).place(code, zero, part.count)
+            start = code.select(part.is_last, start, behind)
+        return Prefetch(lines, memory, start)
 
     def _each_block(self, body: Callable[[_ColumnBlock], None]) -> None:
         """Writes code for each block of the tile's columns."""
@@ -394,7 +418,12 @@ class _Task:
             packed = columns.columns.parts(element_of(memory))
             return [code.vector(memory, at + by, kind) for by, kind in packed]
 
+        following, width = part.following, product.schedule.columns
+        before = following and following.first(rows.first // product.schedule.rows, columns.first // width)
+
         def step(k: Value, sums: Sequence[Value]) -> list[Value]:
+            if following is not None and before is not None:
+                following.write(code, before + k)
             # All rows use each vector and all vectors each row's element, so that few loads feed many products.
             vectors = loaded(k)
             at = [] if product.rows is not None else row_factor.at_step(code, k)

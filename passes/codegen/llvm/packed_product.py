@@ -5,13 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.dialects.linalg.ops import IndexOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.buf import (
+    Buffer,
+    KernelOp,
+    buffer_bytes,
+    element_bytes,
+    element_of,
+    is_shape_only,
+    loop_extents,
+    maps_of,
+)
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
@@ -23,12 +33,16 @@ from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_wid
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
 from tensorgrad.passes.codegen.common.stage_loops import Loops
+from tensorgrad.passes.codegen.llvm import prefetch
 from tensorgrad.passes.codegen.llvm.factors import Axis, FactorLayout, Tile
 from tensorgrad.passes.codegen.llvm.loops import new_array
 from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Columns, Lines, Panels
 from tensorgrad.passes.codegen.llvm.padded_image import PaddedImage
 from tensorgrad.passes.codegen.llvm.step_vectors import StepVectors, has_step_vectors
 from tensorgrad.passes.scalars import Value
+
+FAR_BYTES = 1 << 20
+"""The fewest bytes of an operand whose columns are prefetched: smaller ones stay in the caches."""
 
 
 class Product:
@@ -55,6 +69,7 @@ class Product:
         stores: Whether the sums are the results, and are stored as vectors.
         rows: The memory for packed rows; `None` if they are read in place.
         columns: The same for columns.
+        far_lines: What of the columns is prefetched; `None` if nothing is.
         image: The padded copy of the image that columns are windows of, if they are read from one.
         step_vectors: What sums windows with vectors along the reduction, if the schedule has them.
         line_sums: The memory for sums of a register block with vectors along the reduction, of plain columns.
@@ -93,7 +108,7 @@ class Product:
         self.conditions = step_conditions(stage, factors, (*schedule.row, *schedule.column))
         skips = bool(self.conditions)
         self.layouts = {
-            value: FactorLayout.of(stage, value, kernel.extents, schedule.row, schedule.column, skips)
+            value: FactorLayout.of(stage, value, kernel.extents, schedule.row, schedule.column, skips, schedule.rows)
             for value in (factors.row, *(() if schedule.pitch else (factors.column,)))
         }
         columns = self.extents[2]
@@ -112,6 +127,7 @@ class Product:
         self.rows = None if schedule.direct_rows else self._lines(top)
         self.columns = None if schedule.direct_columns or schedule.pitch else self._panels(top)
         self.image = self._padded_image(top) if schedule.pitch else None
+        self.far_lines = self._far_lines()
         held = schedule.rows if self.ranges == 1 else schedule.tile_rows
         self.step_vectors = self._step_vectors(top) if schedule.along_steps and schedule.pitch else None
         has_line_sums = schedule.along_steps and not schedule.pitch
@@ -143,14 +159,28 @@ class Product:
         """Allocates the memory for packed columns."""
         lanes, layout = self.schedule.lanes, self.layouts[self.factors.column]
         squares = layout.along_steps and lanes >= LEAST_LANES
-        depth = self._room_for_steps()
-        depth = rounded_up(depth, lanes) if squares else depth
-        shortest = self.steps - (self.ranges - 1) * self.depth
-        lies_in_lines = layout.in_lines and shortest >= lanes and not self.is_cut
-        lines = self._array(top, lanes * depth) if squares and not lies_in_lines else None
+        depth, shortest = self._room_for_steps(), self.steps - (self.ranges - 1) * self.depth
+        whole = self._has_whole_pairs()
+        side = 2 * lanes if whole else lanes
+        depth = rounded_up(depth, side) if squares else depth
         words = new_array(top, i32, self.room * depth // 2) if self.schedule.pairs else None
+        lies_in_lines = layout.in_lines and shortest >= side and not self.is_cut
+        lines = self._array(top, lanes * depth) if squares and not lies_in_lines else None
         width = self.room if words is None else max(self.whole.width, 0 if self.tail is None else self.tail.width)
-        return Panels(self._array(top, width * depth), self.element, lanes, depth, words, squares, lines)
+        return Panels(self._array(top, width * depth), self.element, lanes, depth, words, whole, squares, lines)
+
+    def _far_lines(self) -> prefetch.Lines | None:
+        """Returns what of the columns is prefetched; `None` if they are near, or not the elements of an operand."""
+        column, schedule = self.factors.column, self.schedule
+        strides = None if self.columns is None else self.layouts[column].strides
+        if strides is None or min(strides.side, strides.step) != 1 or not isinstance(column, BlockArgument):
+            return None
+        buffer, columns = self.stage.inputs[column.index], schedule.tile_columns
+        if buffer_bytes(cast("Buffer", buffer.type)) < FAR_BYTES:
+            return None
+        runs = (columns, strides.side, self.depth) if strides.step == 1 else (self.depth, strides.step, columns)
+        blocks = (-(-schedule.tile_rows // schedule.rows), -(-columns // schedule.columns))
+        return prefetch.Lines(*runs, element_bytes(element_of(buffer)), blocks, self.depth // (1 + schedule.pairs))
 
     def _padded_image(self, top: Block) -> PaddedImage:
         """Allocates the memory for a padded image."""
@@ -192,7 +222,12 @@ class Product:
         pitch = depth if self.layouts[self.factors.row].along_steps else 0
         words = new_array(top, i32, rows * depth // 2) if self.schedule.pairs else None
         behind = self.schedule.lanes if self.schedule.along_steps and self.schedule.pitch else 0
-        return Lines(self._array(top, rows * depth + behind), rows, pitch, words)
+        return Lines(self._array(top, rows * depth + behind), rows, pitch, words, self._has_whole_pairs())
+
+    def _has_whole_pairs(self) -> bool:
+        """Returns whether pairs are multiplied, and every range of the reduction has an even number of iterations."""
+        is_even = self.steps % 2 == 0 and (self.ranges == 1 or self.depth % 2 == 0)
+        return bool(self.schedule.pairs) and is_even and not self.conditions
 
     def _room_for_steps(self) -> int:
         """Returns for how many iterations there is memory: with pairs for an even number, and zeros after the last."""

@@ -29,7 +29,7 @@ from tensorgrad.passes.analyses.windows import LEAST_RUN, Windows, places_of, pl
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
-from tensorgrad.passes.codegen.llvm.factors import FactorLayout
+from tensorgrad.passes.codegen.llvm.factors import FactorLayout, is_in_blocks
 from tensorgrad.passes.codegen.llvm.step_vectors import has_step_vectors
 from tensorgrad.runtime.target import Target
 
@@ -305,6 +305,8 @@ def _schedule(
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
     block_rows = evenest(rows, most_rows)
+    if along is None and isinstance(factors.row, BlockArgument):
+        block_rows = _within_runs(_run(stage, factors.row, sides[0]), most_rows) or block_rows
     most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH * (2 if has_pairs else 1)
     depth = -(-steps // -(-steps // most_depth))
     widest = max(PANEL_BYTES // (depth * packed_size), LEAST_SIDE)
@@ -327,6 +329,11 @@ def _schedule(
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
     return _cut(packed, kernel, rest * rows * columns * steps, least_rows)
+
+
+def _within_runs(run: int, most: int) -> int:
+    """Returns the largest block, of at least 2/3 `most` rows, that divides runs of contiguous ones; 0 if none does."""
+    return next((rows for rows in range(most, most * 2 // 3 - 1, -1) if is_in_blocks(run, rows)), 0)
 
 
 def _vectors_of_few_rows(rows: int, most: int, target: Target) -> int:
@@ -507,8 +514,8 @@ def _cut(
     while (tasks := schedule.tasks_over(kernel.extents)) < enough:
         down, across = schedule.tiles_over(kernel.extents)
         times = -(-enough // tasks)
-        shorter = max(_even(rows, -(-rows // (down * times)), schedule.rows), least_rows)
-        narrower = max(_even(whole, -(-whole // (across * times)), schedule.columns), least_columns)
+        shorter = _equal(rows, down * times, least_rows, schedule.rows)
+        narrower = _equal(whole, across * times, least_columns, schedule.columns)
         choices: list[PackedSchedule] = []
         if narrower < schedule.tile_columns:
             choices.append(replace(schedule, tile_columns=narrower))
@@ -524,6 +531,17 @@ def _even(extent: int, most: int, block: int) -> int:
     """Returns the extent of equal tiles that consist of whole blocks and are at most `most` long."""
     blocks, fit = max(-(-extent // block), 1), max(most // block, 1)
     return -(-blocks // -(-blocks // fit)) * block
+
+
+def _equal(extent: int, tiles: int, least: int, block: int) -> int:
+    """Returns the extent of `tiles` tiles that consist of whole blocks, or of fewer that are at least `least` long.
+
+    Tiles that are shorter by up to a quarter are preferred if all of them are as long.
+    """
+    blocks, most = -(-extent // block), max(extent // least, 1)
+    longest = -(-blocks // min(tiles, most))
+    shortest = max(longest * 3 // 4, -(-blocks // most))
+    return block * next((each for each in range(longest, shortest - 1, -1) if blocks % each == 0), longest)
 
 
 def _with_tile(schedule: PackedSchedule, kernel: KernelOp, rows: int, columns: int) -> Iterator[PackedSchedule]:

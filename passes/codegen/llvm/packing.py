@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import element_of
-from tensorgrad.dialects.tg.base import ints
+from tensorgrad.dialects.tg.base import ints, is_float
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.scalars import Value
@@ -47,18 +47,32 @@ class Factor(Protocol):
         along_steps: Whether it is contiguous along the reduction.
         in_vectors: Whether neighbouring rows (or columns) can be loaded as vectors.
         in_lines: Whether neighbouring iterations can be loaded as vectors.
+        in_runs: Whether neighbours are read in runs, where `over_rows` splits its loop.
     """
 
     along_steps: bool
     in_vectors: bool
     in_lines: bool
+    in_runs: bool
 
-    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_masked: bool = False) -> None:
-        """Writes a loop over `count` rows (or columns) of the tile from `first` on, in one iteration of a range."""
+    def over_rows(
+        self,
+        code: Code,
+        step: Value,
+        first: Value,
+        count: Value,
+        put: Put,
+        is_masked: bool = False,
+        in_words: bool = False,
+    ) -> None:
+        """Writes a loop over `count` rows (or columns) of the tile from `first` on, in one iteration of a range.
+
+        In words, which only a factor without runs has, it is the pair of iterations of that number.
+        """
         ...
 
-    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
-        """Writes a loop over the iterations of a range, in one row (or column) of the tile."""
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put, in_words: bool = False) -> None:
+        """Writes a loop over the iterations of a range, or pairs of them, in one row (or column) of the tile."""
         ...
 
     def vectors(
@@ -127,6 +141,7 @@ class Panels:
         lanes: The lanes of a vector.
         depth: The capacity in iterations.
         words: The memory for words, if a panel becomes pairs; `memory` then has room for one panel.
+        whole: Whether all pairs are whole, as every range has an even number of iterations.
         squares: Whether columns are transposed: they are contiguous along the reduction.
         lines: Scratch memory for lines of iterations to transpose, if they can't be loaded directly.
     """
@@ -136,18 +151,28 @@ class Panels:
     lanes: int
     depth: int
     words: SSAValue | None
+    whole: bool
     squares: bool
     lines: SSAValue | None
 
     @property
+    def iterations(self) -> int:
+        """The iterations of an element that the innermost loop reads: two if it is a word."""
+        return 1 if self.words is None else 2
+
+    @property
     def length(self) -> int:
         """The capacity of a column as the innermost loop reads it."""
-        return self.depth if self.words is None else self.depth // 2
+        return self.depth // self.iterations
 
     @property
     def packed(self) -> SSAValue:
         """The memory that the innermost loop reads."""
         return self.memory if self.words is None else self.words
+
+    def elements(self, steps: Value) -> Value:
+        """Returns the number of elements of a column that the innermost loop reads for some iterations."""
+        return steps if self.words is None else pairs_of(steps)
 
     def pack(self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor) -> None:
         """Writes the code that packs a panel.
@@ -163,12 +188,12 @@ class Panels:
             steps: The number of iterations.
             factor: The factor to pack.
         """
-        if self.words is None:
+        if self.words is None or self._is_direct(columns, factor):
             self._pack(code, base, columns, first, steps, factor)
             return
-        words, width = self.words, columns.width
-        self._pack(code, code.number(0), columns, first, steps, factor)
-        self._fill_up(code, code.number(0), replace(columns, filled=0), steps)  # so that the last pair is whole
+        words, width, numbers = self.words, columns.width, replace(self, words=None)
+        numbers._pack(code, code.number(0), columns, first, steps, factor)
+        self._fill_up(code, self.memory, steps * width, replace(columns, filled=0))  # so that the last pair is whole
 
         def pair(number: Value) -> None:
             low, start = number * (2 * width), base + number * width
@@ -181,33 +206,57 @@ class Panels:
 
         sequential(code, pairs_of(steps), pair)
 
-    def _pack(self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor) -> None:
-        """Writes the code that packs numbers as they are."""
+    def _is_direct(self, columns: Columns, factor: Factor) -> bool:
+        """Returns whether words are packed as such, rather than from packed numbers."""
+        return self.whole and (self._side(columns) > 0 or self.packs_steps(columns, factor))
+
+    def packs_steps(self, columns: Columns, factor: Factor) -> bool:
+        """Returns whether `pack_step` can pack an iteration, or two for words."""
+        if self.words is None:
+            return not factor.along_steps
+        return self.whole and not (factor.along_steps or factor.in_runs) and columns.filled == columns.width
+
+    def _side(self, columns: Columns) -> int:
+        """Returns the side of the squares that are transposed; 0 if none are."""
         side = math.gcd(columns.width, self.lanes)
-        if self.squares and side >= LEAST_LANES:
+        return side if self.squares and side >= LEAST_LANES else 0
+
+    def _pack(self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor) -> None:
+        """Writes the code that packs numbers as they are, or words of whole pairs."""
+        if side := self._side(columns):
             squares = code.number(columns.width // side)
             packed = partial(self._pack_transposed, base=base, columns=columns, first=first, steps=steps, factor=factor)
             sequential(code, squares, lambda square: packed(code, square, side))
         elif factor.along_steps:
             self._pack_lines(code, base, columns, first, steps, factor)
         else:
-            sequential(code, steps, lambda step: self.pack_step(code, base, columns, first, step, factor))
+            step = partial(self.pack_step, code, base, columns, first, factor=factor)
+            sequential(code, self.elements(steps), lambda number: step(number))
 
-    def pack_step(self, code: Code, base: Value, columns: Columns, first: Value, step: Value, factor: Factor) -> None:
-        """Writes the code that packs an iteration, with zeros after its elements; arguments are those of `pack`."""
-        start = base + step * columns.width
-        if factor.in_vectors and columns.filled == columns.width:
+    def pack_step(self, code: Code, base: Value, columns: Columns, first: Value, number: Value, factor: Factor) -> None:
+        """Writes the code that packs an iteration, or the pair of two, with zeros after its elements.
+
+        Args:
+            code: Where to write.
+            base: The panel's offset.
+            columns: Its columns.
+            first: The first column, relative to the tile.
+            number: The number of the iteration, or the pair.
+            factor: The factor to pack.
+        """
+        start, memory = base + number * columns.width, self.packed
+        if self.words is None and factor.in_vectors and columns.filled == columns.width:
             parts = columns.parts(self.element)
-            for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
-                code.put_vector(value, self.memory, start + at)
+            for (at, _), value in zip(parts, factor.vectors(code, first, number, parts), strict=True):
+                code.put_vector(value, memory, start + at)
             return
-        is_masked = columns.filled % self.lanes != 0
+        count, is_masked = code.number(columns.filled), columns.filled % self.lanes != 0
 
         def put(place: Value, value: Value) -> None:
-            code.put(value, self.memory, start + place)
+            code.put(value, memory, start + place)
 
-        factor.over_rows(code, step, first, code.number(columns.filled), put, is_masked)
-        self._fill_up(code, base, columns, step)
+        factor.over_rows(code, number, first, count, put, is_masked, self.words is not None)
+        self._fill_up(code, memory, start, columns)
 
     def _pack_lines(
         self, code: Code, base: Value, columns: Columns, first: Value, steps: Value, factor: Factor
@@ -222,15 +271,17 @@ class Panels:
 
         sequential(code, code.number(columns.filled), line)
         if columns.filled < columns.width:
-            sequential(code, steps, lambda step: self._fill_up(code, base, columns, step))
+            fill_up = partial(self._fill_up, code, self.memory, columns=columns)
+            sequential(code, steps, lambda step: fill_up(base + step * columns.width))
 
-    def _fill_up(self, code: Code, base: Value, columns: Columns, step: Value) -> None:
-        """Zero-fills a panel after the elements of an iteration."""
+    def _fill_up(self, code: Code, memory: SSAValue, start: Value, columns: Columns) -> None:
+        """Zero-fills a panel after the elements of an iteration, which begin at `start`."""
         if columns.filled == columns.width:
             return
-        start, zero = base + step * columns.width, code.constant(0.0, self.element)
+        element = element_of(memory)
+        zero = code.constant(0.0 if is_float(element) else 0, element)
         width, filled = code.number(columns.width), code.number(columns.filled)
-        parallel(code, width, filled, lambda at: code.put(zero, self.memory, start + at))
+        parallel(code, width, filled, lambda at: code.put(zero, memory, start + at))
 
     def _pack_transposed(
         self,
@@ -252,23 +303,30 @@ class Panels:
         above, corner = (corner_ + before for corner_ in (first, base))
         if self.lines is not None:
             self._write_lines(code, before, above, side, columns, steps, factor)
-        blocks = (steps + (side - 1)) // side
-        kind = VectorType(self.element, [side])
+        length = self.elements(steps)
+        blocks = (length + (side - 1)) // side
 
         def transpose(block: Value) -> None:
-            step = block * side
+            place = block * side
             if self.lines is None:
-                step = step.at_most(steps - side)
-                at = [above + x for x in range(side)]
-                rows = [factor.vectors(code, row, step, [(0, kind)])[0] for row in at]
-            else:
-                at = [step + x * self.depth for x in range(side)]
-                rows = [code.vector(self.lines, place, kind) for place in at]
-            start = corner + step * columns.width
+                place = place.at_most(length - side)
+            rows = [self._line(code, above + x, x, place, side, factor) for x in range(side)]
+            start = corner + place * columns.width
             for y, column in enumerate(transposed(rows)):
-                code.put_vector(column, self.memory, start + y * columns.width)
+                code.put_vector(column, self.packed, start + y * columns.width)
 
         sequential(code, blocks, transpose)
+
+    def _line(self, code: Code, row: Value, number: int, place: Value, side: int, factor: Factor) -> Value:
+        """Returns `side` neighbouring elements of a column: of a line of scratch memory, if there is that."""
+        step = place * self.iterations
+        parts = [(at * side, VectorType(self.element, [side])) for at in range(self.iterations)]
+        if self.lines is None:
+            numbers = factor.vectors(code, row, step, parts)
+        else:
+            start = step + number * self.depth
+            numbers = [code.vector(self.lines, start + at, kind) for at, kind in parts]
+        return numbers[0] if self.words is None else code.add(cpu.PairNeighboursOp(*(each.ssa for each in numbers)))
 
     def _write_lines(
         self,
@@ -311,12 +369,14 @@ class Lines:
         rows: The number of rows.
         pitch: The distance between neighbouring rows; 0 if the rows of an iteration are contiguous.
         words: The memory for words, if they become pairs: the same rows, half as far apart.
+        whole: Whether all pairs are whole, as every range has an even number of iterations.
     """
 
     memory: SSAValue
     rows: int
     pitch: int
     words: SSAValue | None
+    whole: bool
 
     def pack(self, code: Code, first: Value, steps: Value, factor: Factor) -> None:
         """Writes the code that packs the rows.
@@ -327,58 +387,62 @@ class Lines:
             steps: The number of iterations.
             factor: The factor to pack.
         """
-        rows, element = code.number(self.rows), element_of(self.memory)
-        parts = Columns.of(self.rows, 2 * LEAST_LANES).parts(element) if self.rows % LEAST_LANES == 0 else []
+        in_words = self.whole and not factor.in_runs
+        rows, count = code.number(self.rows), pairs_of(steps) if in_words else steps
+        parts = Columns.of(self.rows, 2 * LEAST_LANES).parts(element_of(self.memory))
+
+        def put(value: Value, row: Value, step: Value) -> None:
+            self._put(code, value, row, step, in_words)
 
         def copy(step: Value) -> None:
             start = step * self.rows
             for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
                 code.put_vector(value, self.memory, start + at)
 
-        def line(place: Value) -> None:
-            factor.over_steps(code, first + place, steps, lambda step, value: self._put(code, value, place, step))
+        def line(row: Value) -> None:
+            factor.over_steps(code, first + row, count, lambda step, value: put(value, row, step), in_words)
 
         def across(step: Value) -> None:
-            factor.over_rows(code, step, first, rows, lambda place, value: self._put(code, value, place, step), True)
+            factor.over_rows(code, step, first, rows, lambda row, value: put(value, row, step), True, in_words)
 
         if self.pitch:
             sequential(code, rows, line)
-        elif parts and factor.in_vectors:
-            sequential(code, steps, copy)
+        elif factor.in_vectors and self.rows % LEAST_LANES == 0 and not in_words:
+            sequential(code, count, copy)
         else:
-            sequential(code, steps, across)
-        if self.words is not None:
-            self._pair(code, steps, self.words)
+            sequential(code, count, across)
+        if self.words is not None and not in_words:
+            self._pair(code, steps)
 
-    def _pair(self, code: Code, steps: Value, words: SSAValue) -> None:
+    def _pair(self, code: Code, steps: Value) -> None:
         """Puts neighbouring iterations into words."""
         rows, pairs, zero = code.number(self.rows), pairs_of(steps), code.constant(0.0, element_of(self.memory))
-        parallel(code, rows, None, lambda row: self._put(code, zero, row, steps))  # so that the last pair is whole
+        parallel(code, rows, None, lambda row: self._put(code, zero, row, steps, False))  # for a whole last pair
 
         def word(row: Value, number: Value) -> None:
             low = number * 2
-            value = paired(code, self.memory, self._place(row, low), self._place(row, low + 1))
-            code.put(value, words, self._place(row, number, self.pitch // 2))
+            value = paired(code, self.memory, self._place(row, low, False), self._place(row, low + 1, False))
+            self._put(code, value, row, number, True)
 
         if self.pitch:
             sequential(code, rows, lambda row: parallel(code, pairs, None, lambda number: word(row, number)))
         else:
             sequential(code, pairs, lambda number: parallel(code, rows, None, lambda row: word(row, number), True))
 
-    def _put(self, code: Code, value: Value, row: Value, step: Value) -> None:
-        code.put(value, self.memory, self._place(row, step))
+    def _put(self, code: Code, value: Value, row: Value, step: Value, in_words: bool) -> None:
+        code.put(value, self._memory(in_words), self._place(row, step, in_words))
 
-    def _place(self, row: Value, step: Value, pitch: int | None = None) -> Value:
-        """Returns the position of an element, by default of a number rather than of a word."""
-        if self.pitch:
-            return row * (self.pitch if pitch is None else pitch) + step
-        return step * self.rows + row
+    def _memory(self, in_words: bool) -> SSAValue:
+        return self.words if in_words and self.words is not None else self.memory
+
+    def _place(self, row: Value | int, step: Value, in_words: bool) -> Value:
+        """Returns the position of a number, or a word."""
+        return step + row * (self.pitch // 2 if in_words else self.pitch) if self.pitch else step * self.rows + row
 
     def element(self, code: Code, row: int, step: Value) -> Value:
         """Returns the element of a row in an iteration, or the word of two."""
-        pitch = self.pitch if self.words is None else self.pitch // 2
-        place = step + row * pitch if self.pitch else step * self.rows + row
-        return code.element(self.memory if self.words is None else self.words, place)
+        in_words = self.words is not None
+        return code.element(self._memory(in_words), self._place(row, step, in_words))
 
 
 def pairs_of(steps: Value) -> Value:

@@ -22,11 +22,16 @@ cpu.kernel @rounded access = ["read_write"] {
   memref.store %3, %x[%first] : memref<64xbf16>
 }
 
+// Of both operands, the instruction takes the upper half first.
+// TEXT: %[[BOTH:.*]] = call <8 x bfloat> @llvm.x86.avx512bf16.cvtne2ps2bf16.128(<4 x float> %[[HIGH:.*]], <4 x float> %{{.*}})
+// TEXT: bitcast <8 x bfloat> %[[BOTH]] to <4 x i32>
 // TEXT: call <4 x float> @llvm.x86.avx512bf16.dpbf16ps.128(<4 x float> %{{.*}}, <8 x bfloat> %{{.*}}, <8 x bfloat> %{{.*}})
 cpu.kernel @pairs access = ["read_write", "read"] {
 ^bb0(%x: memref<64xf32>, %y: memref<64xi32>, %first: index, %last: index):
   %before = vector.load %x[%first] : memref<64xf32>, vector<4xf32>
   %words = vector.load %y[%first] : memref<64xi32>, vector<4xi32>
-  %sums = cpu.dot_pairs %before, %words, %words : vector<4xf32>, vector<4xi32>
+  %high = arith.addf %before, %before : vector<4xf32>
+  %both = cpu.pair_neighbours %before, %high : vector<4xf32>, vector<4xi32>
+  %sums = cpu.dot_pairs %before, %words, %both : vector<4xf32>, vector<4xi32>
   vector.store %sums, %x[%first] : memref<64xf32>, vector<4xf32>
 }

@@ -135,26 +135,26 @@ func.func @transposed(%x: tensor<8x8xf32>, %w: tensor<4x8xf32>) -> tensor<8x4xf3
 // CHECK-NEXT:         %31 = arith.muli %30, %10 : index
 // CHECK-NEXT:         %32 = arith.addi %28, %31 : index
 // CHECK-NEXT:         %33 = arith.addi %29, %31 : index
-// CHECK-NEXT:         %34 = arith.addi %32, %6 : index
-// CHECK-NEXT:         %35 = arith.addi %32, %17 : index
-// CHECK-NEXT:         %36 = arith.addi %32, %13 : index
-// CHECK-NEXT:         %37 = arith.addi %11, %32 : index
+// CHECK-NEXT:         %34 = arith.addi %11, %32 : index
+// CHECK-NEXT:         %35 = arith.muli %34, %8 : index
+// CHECK-NEXT:         %36 = arith.addi %32, %6 : index
+// CHECK-NEXT:         %37 = arith.addi %11, %36 : index
 // CHECK-NEXT:         %38 = arith.muli %37, %8 : index
-// CHECK-NEXT:         %39 = arith.addi %11, %34 : index
-// CHECK-NEXT:         %40 = arith.muli %39, %8 : index
-// CHECK-NEXT:         %41 = arith.addi %11, %35 : index
-// CHECK-NEXT:         %42 = arith.muli %41, %8 : index
-// CHECK-NEXT:         %43 = arith.addi %11, %36 : index
+// CHECK-NEXT:         %39 = arith.addi %32, %17 : index
+// CHECK-NEXT:         %40 = arith.addi %11, %39 : index
+// CHECK-NEXT:         %41 = arith.muli %40, %8 : index
+// CHECK-NEXT:         %42 = arith.addi %32, %13 : index
+// CHECK-NEXT:         %43 = arith.addi %11, %42 : index
 // CHECK-NEXT:         %44 = arith.muli %43, %8 : index
 // CHECK-NEXT:         scf.for %45 = %7 to %15 step %6 {
 // CHECK-NEXT:           %46 = arith.muli %45, %10 : index
 // CHECK-NEXT:           %47 = arith.minui %46, %16 : index
 // CHECK-NEXT:           %48 = arith.addi %7, %47 : index
-// CHECK-NEXT:           %49 = arith.addi %38, %48 : index
+// CHECK-NEXT:           %49 = arith.addi %35, %48 : index
 // CHECK-NEXT:           %50 = vector.load %1[%49] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %51 = arith.addi %40, %48 : index
+// CHECK-NEXT:           %51 = arith.addi %38, %48 : index
 // CHECK-NEXT:           %52 = vector.load %1[%51] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %53 = arith.addi %42, %48 : index
+// CHECK-NEXT:           %53 = arith.addi %41, %48 : index
 // CHECK-NEXT:           %54 = vector.load %1[%53] : memref<32xf32>, vector<4xf32>
 // CHECK-NEXT:           %55 = arith.addi %44, %48 : index
 // CHECK-NEXT:           %56 = vector.load %1[%55] : memref<32xf32>, vector<4xf32>
@@ -299,23 +299,23 @@ func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8
 // CHECK-NEXT:   %16 = arith.constant 7 : index
 // CHECK-NEXT:   %17 = arith.addi %10, %16 : index
 // CHECK-NEXT:   %18 = arith.divui %17, %10 : index
-// CHECK-NEXT:   %19 = arith.constant 16 : index
-// CHECK-NEXT:   %20 = arith.constant 24 : index
-// CHECK-NEXT:   %21 = arith.constant 32 : index
-// CHECK-NEXT:   %22 = arith.constant 40 : index
-// CHECK-NEXT:   %23 = arith.constant 48 : index
-// CHECK-NEXT:   %24 = arith.constant 56 : index
-// CHECK-NEXT:   %25 = vector.broadcast %15 : f32 to vector<8xf32>
-// CHECK-NEXT:   %26 = arith.constant 2 : index
-// CHECK-NEXT:   %27 = arith.constant 3 : index
-// CHECK-NEXT:   %28 = arith.constant 4 : index
-// CHECK-NEXT:   %29 = arith.constant 5 : index
+// CHECK-NEXT:   %19 = arith.constant 2 : index
+// CHECK-NEXT:   %20 = arith.constant 16 : index
+// CHECK-NEXT:   %21 = arith.constant 3 : index
+// CHECK-NEXT:   %22 = arith.constant 24 : index
+// CHECK-NEXT:   %23 = arith.constant 4 : index
+// CHECK-NEXT:   %24 = arith.constant 32 : index
+// CHECK-NEXT:   %25 = arith.constant 5 : index
+// CHECK-NEXT:   %26 = arith.constant 40 : index
+// CHECK-NEXT:   %27 = arith.constant 48 : index
+// CHECK-NEXT:   %28 = arith.constant 56 : index
+// CHECK-NEXT:   %29 = vector.broadcast %15 : f32 to vector<8xf32>
 // CHECK-NEXT:   %30 = arith.constant 128 : index
 // CHECK-NEXT:   %31 = arith.muli %9, %30 : index
 // CHECK-NEXT:   %32 = arith.addi %31, %14 : index
-// CHECK-NEXT:   %33 = arith.addi %32, %19 : index
-// CHECK-NEXT:   %34 = arith.addi %32, %21 : index
-// CHECK-NEXT:   %35 = arith.addi %32, %23 : index
+// CHECK-NEXT:   %33 = arith.addi %32, %20 : index
+// CHECK-NEXT:   %34 = arith.addi %32, %24 : index
+// CHECK-NEXT:   %35 = arith.addi %32, %27 : index
 // CHECK-NEXT:   %36 = arith.constant 64 : index
 // CHECK-NEXT:   %37 = arith.addi %32, %36 : index
 // CHECK-NEXT:   %38 = arith.constant 80 : index
@@ -354,31 +354,31 @@ func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8
 // CHECK-NEXT:       }
 // CHECK-NEXT:       scf.for %66 = %9 to %18 step %8 {
 // CHECK-NEXT:         %67 = arith.muli %66, %10 : index
-// CHECK-NEXT:         %68 = arith.addi %67, %10 : index
-// CHECK-NEXT:         %69 = arith.addi %67, %19 : index
-// CHECK-NEXT:         %70 = arith.addi %67, %20 : index
-// CHECK-NEXT:         %71 = arith.addi %67, %21 : index
-// CHECK-NEXT:         %72 = arith.addi %67, %22 : index
-// CHECK-NEXT:         %73 = arith.addi %67, %23 : index
-// CHECK-NEXT:         %74 = arith.addi %67, %24 : index
-// CHECK-NEXT:         %75 = vector.load %7[%67] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %76 = vector.load %7[%68] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %77 = vector.load %7[%69] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %78 = vector.load %7[%70] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %79 = vector.load %7[%71] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %80 = vector.load %7[%72] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %81 = vector.load %7[%73] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %82 = vector.load %7[%74] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %68 = vector.load %7[%67] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %69 = arith.addi %67, %10 : index
+// CHECK-NEXT:         %70 = vector.load %7[%69] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %71 = arith.addi %67, %20 : index
+// CHECK-NEXT:         %72 = vector.load %7[%71] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %73 = arith.addi %67, %22 : index
+// CHECK-NEXT:         %74 = vector.load %7[%73] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %75 = arith.addi %67, %24 : index
+// CHECK-NEXT:         %76 = vector.load %7[%75] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %77 = arith.addi %67, %26 : index
+// CHECK-NEXT:         %78 = vector.load %7[%77] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %79 = arith.addi %67, %27 : index
+// CHECK-NEXT:         %80 = vector.load %7[%79] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %81 = arith.addi %67, %28 : index
+// CHECK-NEXT:         %82 = vector.load %7[%81] : memref<64xf32>, vector<8xf32>
 // CHECK-NEXT:         %83 = arith.muli %67, %10 : index
 // CHECK-NEXT:         %84 = arith.addi %48, %83 : index
-// CHECK-NEXT:         %85 = vector.shuffle %75, %76 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %86 = vector.shuffle %75, %76 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %87 = vector.shuffle %77, %78 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %88 = vector.shuffle %77, %78 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %89 = vector.shuffle %79, %80 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %90 = vector.shuffle %79, %80 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %91 = vector.shuffle %81, %82 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %92 = vector.shuffle %81, %82 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %85 = vector.shuffle %68, %70 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %86 = vector.shuffle %68, %70 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %87 = vector.shuffle %72, %74 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %88 = vector.shuffle %72, %74 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %89 = vector.shuffle %76, %78 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %90 = vector.shuffle %76, %78 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %91 = vector.shuffle %80, %82 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %92 = vector.shuffle %80, %82 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
 // CHECK-NEXT:         %93 = vector.shuffle %85, %87 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
 // CHECK-NEXT:         %94 = vector.shuffle %85, %87 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
 // CHECK-NEXT:         %95 = vector.shuffle %86, %88 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
@@ -398,17 +398,17 @@ func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8
 // CHECK-NEXT:         vector.store %101, %6[%84] : memref<128xf32>, vector<8xf32>
 // CHECK-NEXT:         %109 = arith.addi %84, %10 : index
 // CHECK-NEXT:         vector.store %103, %6[%109] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %110 = arith.addi %84, %19 : index
+// CHECK-NEXT:         %110 = arith.addi %84, %20 : index
 // CHECK-NEXT:         vector.store %105, %6[%110] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %111 = arith.addi %84, %20 : index
+// CHECK-NEXT:         %111 = arith.addi %84, %22 : index
 // CHECK-NEXT:         vector.store %107, %6[%111] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %112 = arith.addi %84, %21 : index
+// CHECK-NEXT:         %112 = arith.addi %84, %24 : index
 // CHECK-NEXT:         vector.store %102, %6[%112] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %113 = arith.addi %84, %22 : index
+// CHECK-NEXT:         %113 = arith.addi %84, %26 : index
 // CHECK-NEXT:         vector.store %104, %6[%113] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %114 = arith.addi %84, %23 : index
+// CHECK-NEXT:         %114 = arith.addi %84, %27 : index
 // CHECK-NEXT:         vector.store %106, %6[%114] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %115 = arith.addi %84, %24 : index
+// CHECK-NEXT:         %115 = arith.addi %84, %28 : index
 // CHECK-NEXT:         vector.store %108, %6[%115] : memref<128xf32>, vector<8xf32>
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
@@ -417,13 +417,13 @@ func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8
 // CHECK-NEXT:       %118 = arith.addi %11, %117 : index
 // CHECK-NEXT:       %119 = arith.addi %117, %8 : index
 // CHECK-NEXT:       %120 = arith.addi %11, %119 : index
-// CHECK-NEXT:       %121 = arith.addi %117, %26 : index
+// CHECK-NEXT:       %121 = arith.addi %117, %19 : index
 // CHECK-NEXT:       %122 = arith.addi %11, %121 : index
-// CHECK-NEXT:       %123 = arith.addi %117, %27 : index
+// CHECK-NEXT:       %123 = arith.addi %117, %21 : index
 // CHECK-NEXT:       %124 = arith.addi %11, %123 : index
-// CHECK-NEXT:       %125 = arith.addi %117, %28 : index
+// CHECK-NEXT:       %125 = arith.addi %117, %23 : index
 // CHECK-NEXT:       %126 = arith.addi %11, %125 : index
-// CHECK-NEXT:       %127 = arith.addi %117, %29 : index
+// CHECK-NEXT:       %127 = arith.addi %117, %25 : index
 // CHECK-NEXT:       %128 = arith.addi %11, %127 : index
 // CHECK-NEXT:       %129 = arith.addi %117, %12 : index
 // CHECK-NEXT:       %130 = arith.addi %11, %129 : index
@@ -437,7 +437,7 @@ func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8
 // CHECK-NEXT:       %138 = arith.muli %128, %10 : index
 // CHECK-NEXT:       %139 = arith.muli %130, %10 : index
 // CHECK-NEXT:       %140 = arith.muli %132, %10 : index
-// CHECK-NEXT:       %141, %142, %143, %144, %145, %146, %147, %148 = scf.for %149 = %9 to %10 step %8 iter_args(%150 = %25, %151 = %25, %152 = %25, %153 = %25, %154 = %25, %155 = %25, %156 = %25, %157 = %25) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) {
+// CHECK-NEXT:       %141, %142, %143, %144, %145, %146, %147, %148 = scf.for %149 = %9 to %10 step %8 iter_args(%150 = %29, %151 = %29, %152 = %29, %153 = %29, %154 = %29, %155 = %29, %156 = %29, %157 = %29) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) {
 // CHECK-NEXT:         %158 = arith.muli %149, %10 : index
 // CHECK-NEXT:         %159 = arith.addi %11, %158 : index
 // CHECK-NEXT:         %160 = vector.load %6[%159] : memref<128xf32>, vector<8xf32>
@@ -487,7 +487,7 @@ func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8
 // CHECK-NEXT:       scf.for %194 = %9 to %10 step %8 {
 // CHECK-NEXT:         %195 = arith.addi %117, %194 : index
 // CHECK-NEXT:         %196 = arith.addi %11, %195 : index
-// CHECK-NEXT:         %197 = arith.muli %194, %19 : index
+// CHECK-NEXT:         %197 = arith.muli %194, %20 : index
 // CHECK-NEXT:         %198 = arith.addi %31, %197 : index
 // CHECK-NEXT:         %199 = arith.muli %196, %12 : index
 // CHECK-NEXT:         scf.for %200 = %9 to %13 step %8 {

@@ -1,0 +1,24 @@
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu,convert-to-llvm' | filecheck %s --check-prefix LLVM
+
+// While a block of results is summed, each iteration asks for what the next task packs: columns of 2 MB don't stay in the
+// caches. The cache lines are counted in units of 2^-16.
+// CHECK:      cpu.kernel @packed0 access = ["read", "read", "read_write"] {
+// CHECK:      scf.for %[[K:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args(
+// CHECK:      %[[AT:.*]] = arith.addi %{{.*}}, %[[K]] : index
+// CHECK:      arith.muli %[[AT]], %{{.*}} : index
+// CHECK:      cpu.prefetch %1[%{{.*}}] : memref<524288xf32>
+// CHECK:      vector.fma
+// LLVM: llvm.call_intrinsic "llvm.prefetch.p0"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr, i32, i32, i32) -> ()
+func.func @far(%x: tensor<128x1024xf32>, %w: tensor<512x1024xf32>) -> tensor<128x512xf32> {
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [1] : tensor<128x1024xf32>, tensor<512x1024xf32>
+  func.return %0 : tensor<128x512xf32>
+}
+
+// Smaller ones are near.
+// CHECK:     cpu.kernel @packed1
+// CHECK-NOT: cpu.prefetch
+func.func @near(%x: tensor<128x256xf32>, %w: tensor<256x256xf32>) -> tensor<128x256xf32> {
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [1] : tensor<128x256xf32>, tensor<256x256xf32>
+  func.return %0 : tensor<128x256xf32>
+}
