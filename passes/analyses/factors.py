@@ -49,6 +49,10 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
     return None
 
 
+LEAST_REUSE = 48
+"""How often each factor must be used for pairs of bf16 to pay: below, packing them takes longer than they save."""
+
+
 def before_rounding(value: SSAValue) -> SSAValue | None:
     """Returns what a value of bf16 that is f32 now was before, itself if it was always bf16; `None` for any other."""
     wide = value.owner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -12,10 +13,10 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.dialects.short_floats import UNIT_ROUNDOFF
 from tensorgrad.passes.analyses.axes import loops_of_operands
-from tensorgrad.passes.analyses.factors import before_rounding
+from tensorgrad.passes.analyses.factors import LEAST_REUSE, before_rounding
 from tensorgrad.passes.analyses.kinds import contracts, is_contraction
 from tensorgrad.passes.levels import KERNELS, Effect, LevelPass
 
@@ -28,9 +29,9 @@ class RoundFactorsPass(LevelPass):
     """Rounds the factors of products to fewer bits; their sums stay in f32, and so does everything else.
 
     Expects kernels of `buf` after `fuse`. Guarantees that each matrix product and convolution of f32, those of
-    derivatives included, multiplies factors that were rounded to `element`, to nearest and ties to even. Where they are
-    stored doesn't change. Attentions keep their factors, and so do sums of products that use no operand twice, which
-    take as long as their operands take to load.
+    derivatives included, that uses both factors at least `LEAST_REUSE` times, multiplies factors that were rounded to
+    `element`, to nearest and ties to even. Where they are stored doesn't change. Other products, which take as long as
+    their operands take to load, and attentions keep their factors.
 
     A CPU with dot products of pairs (`bf16_dot` of the target) multiplies rounded factors at twice the rate of f32.
 
@@ -77,7 +78,9 @@ def factors_to_round(stage: GenericOp, rank: int) -> list[tuple[int, arith.MulfO
     if not isinstance(product, arith.MulfOp) or product.result.type != f32:
         return []
     loops = loops_of_operands(stage)
-    if not contracts((loops.get(operand, frozenset()) for operand in product.operands), rank):
+    grid, used = loop_extents(stage)[:rank], [loops.get(operand, frozenset[int]()) for operand in product.operands]
+    reuse = [math.prod(extent for loop, extent in enumerate(grid) if loop not in each) for each in used]
+    if not contracts(used, rank) or min(reuse) < LEAST_REUSE:
         return []
     return [(place, product) for place, operand in enumerate(product.operands) if before_rounding(operand) is None]
 

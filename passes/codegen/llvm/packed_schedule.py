@@ -15,6 +15,7 @@ from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.analyses.factors import (
+    LEAST_REUSE,
     Factors,
     Strides,
     before_rounding_both,
@@ -189,7 +190,7 @@ def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel, has_pairs
 def _reuses_enough(kernel: KernelOp, sides: Sides) -> bool:
     """Returns whether so many products use each factor that packing it as pairs pays."""
     _, rows, columns = _extents(kernel, sides)
-    return min(rows, columns) >= FEW_ROWS
+    return min(rows, columns) >= LEAST_REUSE
 
 
 def _extents(kernel: KernelOp, sides: Sides) -> tuple[int, int, int]:

@@ -31,6 +31,7 @@ func.func @product(%x: tensor<64x96xf32>, %w: tensor<96x64xf32>) -> tensor<64x64
 // CPU-COUNT-2: cpu.pair %{{.*}}, %{{.*}}
 // CPU:         cpu.dot_pairs %{{.*}}, %{{.*}}, %{{.*}} : vector<16xf32>, vector<16xi32>
 // CPU-NOT:     vector.fma
+// CPU:         cpu.kernel @
 
 // A sum of products that reuses neither operand is no product of matrices, and neither is a sum of squares.
 func.func @sums(%x: tensor<64x96xf32>, %y: tensor<64x96xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
@@ -41,5 +42,14 @@ func.func @sums(%x: tensor<64x96xf32>, %y: tensor<64x96xf32>) -> (tensor<64xf32>
   func.return %1, %3 : tensor<64xf32>, tensor<64xf32>
 }
 // CHECK-LABEL: func.func @sums(
+// CHECK-NOT: bf16
+// CHECK: func.return
+
+// Products that use a factor few times take as long as reading it: nothing is rounded.
+func.func @few_rows(%x: tensor<47x96xf32>, %w: tensor<96x64xf32>) -> tensor<47x64xf32> {
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<47x96xf32>, tensor<96x64xf32>
+  func.return %0 : tensor<47x64xf32>
+}
+// CHECK-LABEL: func.func @few_rows(
 // CHECK-NOT: bf16
 // CHECK: func.return
