@@ -28,11 +28,14 @@ BF16_DOT = "@llvm.x86.avx512bf16."
 """What intrinsics begin with that add products of pairs of bf16."""
 
 MASK_AS_NUMBER = re.compile(
-    r"bitcast <\d+ x i1>|extractelement <\d+ x i1>|reduce\.\w+\.v\d+i1"
-    r"|call .*@llvm\.masked\.gather(?!\S*\([^,]*, <\d+ x i1> splat \(i1 true\))"
-    r"|call .*@llvm\.masked\.scatter(?!.*<\d+ x i1> splat \(i1 true\)\))"
+    r"(?:bitcast|extractelement) <(\d+) x i1>|reduce\.\w+\.v(\d+)i1"
+    r"|call .*@llvm\.masked\.gather\.v(\d+)(?!\S*\([^,]*, <\d+ x i1> splat \(i1 true\))"
+    r"|call .*@llvm\.masked\.scatter\.v(\d+)(?!.*<\d+ x i1> splat \(i1 true\)\))"
 )
-"""What code generators make numbers of vectors of booleans for; not for a gather or a scatter of all elements."""
+"""What code generators make numbers of vectors of booleans for, and how many; not for a gather or a scatter of all."""
+
+SHORT_ELEMENTS = re.compile(r"<\d+ x (?:i8|i16|half|bfloat)>")
+"""Vectors of elements of which 16 take less than 512 bits."""
 
 FOLDED_WRONGLY = "22."
 """The versions of LLVM that make such a number by an instruction of AVX, which has half of the registers of AVX-512.
@@ -147,7 +150,9 @@ def generator_of(module: Any, usual: Any) -> Any:
     if not (host.llvm.startswith(FOLDED_WRONGLY) and host.has("avx512vl")):
         return usual
     text = str(module)
-    if not MASK_AS_NUMBER.search(text):
+    lanes = [int(count) for found in MASK_AS_NUMBER.finditer(text) for count in found.groups() if count]
+    has_short = SHORT_ELEMENTS.search(text) is not None
+    if not any(has_short or count < 16 for count in lanes):  # AVX has no such instruction for 512 bits
         return usual
     # Each leaves out the fold's instructions: those for f32 and i32, all of AVX-512, or those for vectors of up to 256
     # bits. Without the latter, LLVM may end the process at a masked load or store.

@@ -16,6 +16,7 @@ STORED = "call void @llvm.masked.store.v16f32.p0(<16 x float> %a, ptr %p, <16 x 
 GATHERED = """\
 %v = tail call <4 x float> @llvm.masked.gather.v4f32.v4p0(<4 x ptr> %p, <4 x i1> {}, <4 x float> poison)
 declare <4 x float> @llvm.masked.gather.v4f32.v4p0(<4 x ptr>, <4 x i1>, <4 x float>)"""
+WIDE = GATHERED.replace("4 x", "16 x").replace("v4", "v16")
 SCATTERED = "call void @llvm.masked.scatter.v4i1.v4p0(<4 x i1> splat (i1 true), <4 x ptr> %p, <4 x i1> {})"
 
 
@@ -30,6 +31,9 @@ SCATTERED = "call void @llvm.masked.scatter.v4i1.v4p0(<4 x i1> splat (i1 true), 
         ("22.1.0", "+avx512f,+avx512vl", STORED, None),
         ("22.1.0", "+avx512f,+avx512vl", GATHERED.format("%mask"), "-avx512f"),
         ("22.1.0", "+avx512f,+avx512vl", GATHERED.format("splat (i1 true)"), None),
+        ("22.1.0", "+avx512f,+avx512vl", WIDE.format("%mask"), None),
+        ("22.1.0", "+avx512f,+avx512vl", WIDE.format("%mask") + "\n%y = trunc <16 x i8> %x to <16 x i1>", "-avx512f"),
+        ("22.1.0", "+avx512f,+avx512vl", f"{WIDE.format('%mask')}\n{COUNTED}", "-avx512f"),
         ("22.1.0", "+avx512f,+avx512vl", SCATTERED.format("%mask"), "-avx512f"),
         ("22.1.0", "+avx512f,+avx512vl", SCATTERED.format("splat (i1 true)"), None),
         ("22.1.0", "+avx512f,+avx512vl", "%x = select <4 x i1> %mask, <4 x float> %a, <4 x float> %b", None),

@@ -46,6 +46,10 @@ MOST_DEPTH = 1024
 MOST_PACKED_DEPTH = 320
 """The same if rows are packed: fewer iterations allow wider tiles, which pack the rows less often."""
 
+COSTLY_PROLOGUE, LEAST_DEPTH = 16.0, 128
+"""The additions that computing an element of a row costs, from which a tile has all columns, so that it is computed
+once; and the fewest iterations to which a pass is cut for that."""
+
 PANEL_BYTES = 1 << 19
 """The most bytes of a task's packed columns, so that they stay in L2."""
 
@@ -177,14 +181,19 @@ def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel, has_pairs
         (factors.row, rows, -(-columns // MOST_TILE_COLUMNS)),
         (factors.column, columns, -(-rows // MOST_TILE_ROWS)),
     ):
-        needed = needed_for([value])
-        ops = [op for owner in {other.owner for other in needed} if isinstance(owner, Operation) for op in owner.walk()]
-        loads = sum(isinstance(other, BlockArgument) for other in needed)
+        ops = _computing(value)
+        loads = sum(isinstance(other, BlockArgument) for other in needed_for([value]))
         gathers = sum(isinstance(op, memref.LoadOp) for op in ops)
         prologue = machine.load * max(loads - 1, 0) + machine.gather * gathers + machine.operation * weight_of(ops)
         prologue += PAIRING if has_pairs else 0.0
         packing += rest * extent * steps * times * (machine.load + prologue / machine.lanes)
     return (products + packing) / machine.cores
+
+
+def _computing(value: SSAValue) -> list[Operation]:
+    """Returns the ops that compute a factor from elements of operands."""
+    owners = {needed.owner for needed in needed_for([value])}
+    return [op for owner in owners if isinstance(owner, Operation) for op in owner.walk()]
 
 
 def _reuses_enough(kernel: KernelOp, sides: Sides) -> bool:
@@ -310,7 +319,10 @@ def _schedule(
         block_rows = _within_runs(_run(stage, factors.row, sides[0]), most_rows) or block_rows
     most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH * (2 if has_pairs else 1)
     depth = -(-steps // -(-steps // most_depth))
-    widest = max(PANEL_BYTES // (depth * packed_size), LEAST_SIDE)
+    whole_depth = PANEL_BYTES // (columns * packed_size) // 2 * 2
+    is_whole = weight_of(_computing(factors.row)) >= COSTLY_PROLOGUE and whole_depth >= LEAST_DEPTH
+    depth = min(depth, whole_depth) if is_whole else depth
+    widest = columns if is_whole else max(PANEL_BYTES // (depth * packed_size), LEAST_SIDE)
     if direct_columns:
         widest = columns if rows <= block_rows else max(NEAR_BYTES // (steps * size), block_columns)
     packed = PackedSchedule(
@@ -329,7 +341,7 @@ def _schedule(
     )
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
-    return _cut(packed, kernel, rest * rows * columns * steps, least_rows)
+    return _cut(packed, kernel, rest * rows * columns * steps, least_rows, columns if is_whole else 0)
 
 
 def _within_runs(run: int, most: int) -> int:
