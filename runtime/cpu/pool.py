@@ -15,7 +15,16 @@ from collections.abc import Callable
 import numpy as np
 
 from tensorgrad.runtime.cpu.stepping import native_runtime
-from tensorgrad.runtime.cpu.tasks import ACTIVE, ASLEEP, CLOSED, ENDED, POOL_WORDS, TICKET
+from tensorgrad.runtime.cpu.tasks import (
+    ACTIVE,
+    ASLEEP,
+    CLOSED,
+    ENDED,
+    PARTS,
+    PARTS_A_THREAD,
+    POOL_WORDS,
+    TICKET,
+)
 from tensorgrad.runtime.cpu.threads import bar_from, current_core, thread_count
 
 
@@ -98,6 +107,7 @@ class Pool:
         if self._workers:
             return
         native = native_runtime()
+        self._memory[PARTS] = PARTS_A_THREAD * self.threads
         native.function("tg_prepare", ctypes.c_void_p)(self._address)
         self._wake_all = native.function("tg_wake", ctypes.c_void_p)  # the lookup may wait for a compilation
         self._core = None

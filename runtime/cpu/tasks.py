@@ -1,9 +1,13 @@
 """Native code of the thread pool: publishes a dispatch, and takes its tasks.
 
 A dispatch is published as a function, its arguments and a number of tasks, under a new generation number. Threads take
-tasks one by one with a compare-and-swap on the ticket, a word that holds the generation and the next task, so a late
-thread finds the word changed and takes nothing. Which thread runs a task does not affect results: tasks write disjoint
-memory.
+tasks with a compare-and-swap on the ticket, a word that holds the generation and the next task, so a late thread finds
+the word changed and takes nothing. Which thread runs a task does not affect results: tasks write disjoint memory.
+
+A thread takes a part of the tasks that are left, at last single ones, since neighbouring tasks read neighbouring
+memory, and a product's task asks for what the next one reads, as in
+
+C. Polychronopoulos, D. Kuck: Guided Self-Scheduling (IEEE Transactions on Computers C-36, 1987).
 
 Threads also sleep here, on a condition variable of the operating system. If they slept in Python, each change between
 sleeping and working would take the GIL: a step would wait for a thread that holds it, and be woken on that thread's
@@ -12,7 +16,7 @@ core, where the two then share one core while others idle.
 The ticket goes through these states, in this order; only the caller of `tg_run` opens and closes it:
 
 - closed: the next task is `CLOSED`, so nothing is handed out. Only now may the caller write the words of a dispatch.
-- open: the next task is less than `TASKS`. The thread whose compare-and-swap adds 1 runs that task.
+- open: the next task is less than `TASKS`. The thread whose compare-and-swap adds a number runs as many tasks.
 - taken: the next task is `TASKS`. The caller waits until `DONE` is `TASKS` too, and closes.
 
 What holds in any order of steps, under the memory model of LLVM (`test_pool_protocol` runs this code in all
@@ -34,12 +38,15 @@ import os
 import platform
 from dataclasses import dataclass
 
-TICKET, DONE, FUNCTION, ARGUMENTS, TASKS = 0, 8, 16, 17, 18
+TICKET, DONE, FUNCTION, ARGUMENTS, TASKS, PARTS = 0, 8, 16, 17, 18, 19
 """Word offsets in the pool's memory; words that different threads write are in different cache lines.
 
 All threads write the ticket, and count finished tasks in `DONE`; the caller of `tg_run` sets that to 0, and writes the
-rest.
+rest, but for the parts that tasks are divided into, which `Pool` writes before threads start.
 """
+
+PARTS_A_THREAD = 2
+"""Into how many parts for each thread the tasks that are left are divided."""
 
 ACTIVE, ASLEEP, ENDED = 24, 25, 26
 """Words: whether a step runs, how many threads sleep, and whether threads should end.
@@ -143,14 +150,14 @@ def pool_text(system: System = WINDOWS if os.name == "nt" else POSIX) -> str:
 
 
 def _take_text() -> str:
-    """Returns `tg_take`, which runs a task of the open dispatch, and returns whether to look again.
+    """Returns `tg_take`, which runs tasks of the open dispatch, and returns whether to look again.
 
     A thread may be late: between its loads and its compare-and-swap, dispatches may end and begin.
 
     - It reads no words older than its ticket's dispatch: the caller wrote those before it opened the ticket
       (`release`), and the thread reads the ticket with `acquire`. Swaps of other threads in between hand this on.
-    - If it wins, it has read no newer words either. The caller would have written them after it had counted this very
-      task as done, which comes later.
+    - If it wins, it has read no newer words either. The caller would have written them after it had counted these very
+      tasks as done, which comes later.
     - If all tasks of its ticket's dispatch are taken, it could win only by a larger `TASKS` of a later dispatch.
       Whoever reads that (`acquire`) knows that the ticket is closed, which the caller did before it wrote `TASKS`
       (`release`); so the swap fails.
@@ -171,17 +178,23 @@ entry:
   %some = icmp ult i64 %next, %tasks
   br i1 %some, label %try, label %none
 try:
-  %after = add i64 %ticket, 1
+  %pparts = getelementptr i64, ptr %pool, i64 {PARTS}
+  %parts = load atomic i64, ptr %pparts monotonic, align 8
+  %left = sub i64 %tasks, %next
+  %others = sub i64 %parts, 1
+  %most = add i64 %left, %others
+  %taken = udiv i64 %most, %parts
+  %after = add i64 %ticket, %taken
   %pair = cmpxchg ptr %pool, i64 %ticket, i64 %after acq_rel acquire
   %won = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %won, label %run, label %again
 run:
   %f = inttoptr i64 %function to ptr
   %a = inttoptr i64 %frame to ptr
-  %end = add i64 %next, 1
+  %end = add i64 %next, %taken
   call void %f(ptr %a, ptr %scratch, i64 %next, i64 %end)
   %pdone = getelementptr i64, ptr %pool, i64 {DONE}
-  %count = atomicrmw add ptr %pdone, i64 1 release
+  %count = atomicrmw add ptr %pdone, i64 %taken release
   ret i1 true
 again:
   ret i1 true

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import add, and_, eq, lshift, lt, ne, or_, rshift, sub
+from operator import add, and_, eq, floordiv, lshift, lt, ne, or_, rshift, sub
 from typing import TypeAlias
 
 WORD = 8
@@ -41,6 +41,7 @@ SYSTEM = (FAIL, *LOCK, *UNLOCK, *SLEEP, *WAKE)
 OPERATORS: Mapping[str, Callable[[int, int], int]] = {
     "add": add,
     "sub": sub,
+    "udiv": floordiv,
     "and": and_,
     "or": or_,
     "shl": lshift,

@@ -16,6 +16,7 @@ from tensorgrad.runtime.cpu.tasks import (
     DONE,
     ENDED,
     FUNCTION,
+    PARTS,
     POSIX,
     SPINS,
     TASKS,
@@ -32,17 +33,23 @@ POOL = (TICKET, DONE, FUNCTION, ARGUMENTS, TASKS, ACTIVE, ASLEEP, ENDED)
 
 
 def _task(dispatch: int) -> str:
-    """Returns a task: it fails if the frame is not its dispatch's as the caller wrote it, or if it runs again."""
+    """Returns tasks: they fail if the frame is not their dispatch's as the caller wrote it, or if one runs again."""
     return f"""
 define void @task{dispatch}(ptr %frame, ptr %scratch, i64 %first, i64 %last) {{
+entry:
   %input = load atomic i64, ptr %frame monotonic, align 8
   %right = icmp eq i64 %input, {dispatch + 1}
   br i1 %right, label %run, label %wrong
 run:
-  %place = getelementptr i64, ptr %frame, i64 %last
+  %task = phi i64 [ %first, %entry ], [ %next, %more ]
+  %next = add i64 %task, 1
+  %place = getelementptr i64, ptr %frame, i64 %next
   %before = atomicrmw add ptr %place, i64 1 monotonic
   %once = icmp eq i64 %before, 0
-  br i1 %once, label %end, label %wrong
+  br i1 %once, label %more, label %wrong
+more:
+  %left = icmp ult i64 %next, %last
+  br i1 %left, label %run, label %end
 wrong:
   call void @{FAIL}()
   br label %end
@@ -150,17 +157,19 @@ class Run:
         others: The number of threads besides the caller.
         sleeping: Whether the others are threads of a pool, with steps, and an end; otherwise they only take tasks.
         helpless: Whether steps begin once a thread sleeps, and leave all tasks to it.
+        parts: The parts into which tasks that are left are divided.
     """
 
     counts: tuple[int, ...]
     others: int = 1
     sleeping: bool = False
     helpless: bool = False
+    parts: int = 4
 
     def explore(self, pool: str) -> Result:
         """Runs the pool's code in all orders; it has to end, and no task may find anything wrong."""
         starts = [FRAME + 10 * number for number in range(len(self.counts))]
-        words = dict.fromkeys(POOL, 0) | {TICKET: CLOSED}
+        words = dict.fromkeys(POOL, 0) | {TICKET: CLOSED, PARTS: self.parts}
         words |= {start + i: 0 for start, count in zip(starts, self.counts, strict=True) for i in range(1 + count)}
         steps = _stepping(self.counts, waits=self.helpless) if self.sleeping else _dispatching(self.counts)
         if self.helpless:
@@ -172,6 +181,7 @@ class Run:
 
 
 GROWING, SHRINKING, THREE, LATE = Run((1, 2)), Run((2, 1)), Run((1, 2), 2), Run((1, 2, 1))
+SEVERAL = Run((3, 1, 4), parts=2)
 STEP, IDLE, WOKEN = Run((1,), sleeping=True), Run((0, 0), 2, sleeping=True), Run((1,), sleeping=True, helpless=True)
 
 
@@ -188,7 +198,7 @@ def _pool(system: System) -> str:
 
 
 @pytest.mark.in_turns(2)
-@pytest.mark.parametrize("run", [GROWING, SHRINKING, THREE, LATE, STEP, IDLE, WOKEN], ids=repr)
+@pytest.mark.parametrize("run", [GROWING, SHRINKING, THREE, LATE, SEVERAL, STEP, IDLE, WOKEN], ids=repr)
 @pytest.mark.parametrize("system", [POSIX, WINDOWS], ids=["posix", "windows"])
 def test_the_protocol_holds_in_any_order(run: Run, system: System) -> None:
     result = run.explore(_pool(system))
@@ -236,12 +246,14 @@ TASK_FAULTS = (
     Fault("the generation", "%following = add i64 %generation, 1", "%following = add i64 %generation, 0", GROWING),
     Fault("the comparison with the tasks", "br i1 %some, label %try, label %none", "br label %try", GROWING),
     Fault("the result of the swap", "br i1 %won, label %run, label %again", "br label %run", GROWING),
+    Fault("all tasks that were taken", "%after = add i64 %ticket, %taken", "%after = add i64 %ticket, 1", SEVERAL),
 )
 """A task runs twice, or with another dispatch's function or arguments."""
 
 DISPATCH_FAULTS = (
-    _weaker("what a task wrote before its count", "atomicrmw add ptr %pdone, i64 1", "release", SHRINKING),
+    _weaker("what a task wrote before its count", "atomicrmw add ptr %pdone, i64 %taken", "release", SHRINKING),
     _weaker("what a task wrote after its count", "%done = load atomic i64, ptr %pdone", "acquire", SHRINKING),
+    Fault("the count of several", "ptr %pdone, i64 %taken", "ptr %pdone, i64 1", SEVERAL, hangs=True),
     Fault("the wait for the last task", "br i1 %all, label %close, label %spin", "br label %close", SHRINKING),
     Fault("the reset of the count", RESET, "", GROWING),
     Fault("the reset before the opening", OPENING, OPENING + RESET, GROWING, hangs=True),

@@ -46,7 +46,8 @@ def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: 
         product.image.fill_offsets(code)
 
     def task(number: Value) -> None:
-        following = None if product.far_lines is None else _Task.of(product, code, (number + 1).at_most(last - 1))
+        next_number = (number + 1).at_most(schedule.groups[0] - 1)
+        following = None if product.far_lines is None else _Task.of(product, code, next_number)
         replace(_Task.of(product, code, number), following=following).write()
 
     sequential(code, last, task, start=first)
