@@ -124,6 +124,13 @@ def test_extremes_are_compared(expression: str) -> None:
     assert judged(written(expression), 0, "numpy") == Verdict("right")
 
 
+@pytest.mark.parametrize("place", ["numpy", "cpu"])
+def test_the_rounding_of_a_mean_counts_as_others(place: str) -> None:
+    """A norm of equal numbers divides it by the root of the norm's epsilon."""
+    expression = "torch.nn.functional.group_norm(10 * x0[:, :1].repeat(1, 15), 1) * x1[:1]"
+    assert judged(written(expression), 0, place) == Verdict("right")
+
+
 def test_memory_that_is_still_to_be_written_is_not_judged() -> None:
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)  # new memory is NaN
