@@ -1,4 +1,4 @@
-"""`python -m benchmarks quantized`: a LoRA step of SmolLM2-135M over weights of f32, int8 and NF4, by precision."""
+"""`python -m benchmarks quantized`: a LoRA step of SmolLM2-135M over weights of f32, bf16, int8, NF4, by precision."""
 
 from __future__ import annotations
 
@@ -10,25 +10,32 @@ from benchmarks.harness import Contestant, measure, report
 from benchmarks.workloads import smollm2
 from tensorgrad.driver.precision import Precision
 
-FORMATS: dict[str, tuple[int | None, Precision]] = {
-    "f32": (None, "f32"),
+FORMATS: dict[str, tuple[int, Precision]] = {
+    "f32": (32, "f32"),
+    "bf16": (16, "f32"),
     "int8": (8, "f32"),
     "nf4": (4, "f32"),
-    "f32, bf16 products": (None, "bf16-products"),
+    "f32, bf16 products": (32, "bf16-products"),
+    "bf16, bf16 products": (16, "bf16-products"),
     "int8, bf16 products": (8, "bf16-products"),
     "nf4, bf16 products": (4, "bf16-products"),
 }
-"""The bits of the weights of linear layers, none for floats, and the precision, by the name in tables."""
+"""The bits of the weights of linear layers, and the precision, by the name in tables."""
 
 RANK = 8
 
 COUNTED = ("dispatches", "peak_bytes", "bytes_moved")
 
 
-def adapted(bits: int | None, layers: int, vocabulary: int) -> Any:
+def adapted(bits: int, layers: int, vocabulary: int) -> Any:
     """Returns the model with adapters on all linear layers, whose weights are of so many bits."""
-    model = smollm2.SmolLM2(vocabulary, layers).initialized(0)
-    if bits is not None:
+    model = smollm2.SmolLM2(vocabulary, layers)
+    if bits == 16:
+        for name, parameter in model.named_parameters().items():
+            if len(parameter.shape) == 2 and name != "tokens.weight":
+                parameter.dtype = tg.bf16
+    model = model.initialized(0)
+    if bits < 16:
         tg.nn.quantize(model, bits)
     tg.nn.lora(model, RANK)
     return model.initialized(1)

@@ -132,6 +132,12 @@ class Strides:
     step: int
 
 
+def operand_of(factor: SSAValue) -> BlockArgument | None:
+    """Returns the operand that a factor is an element of, extended to f32 if it is short; `None` for any other."""
+    stored = factor.owner.input if isinstance(factor.owner, arith.ExtFOp) else factor
+    return stored if isinstance(stored, BlockArgument) else None
+
+
 def strides_of(
     stage: GenericOp, value: SSAValue, grid: Sequence[int], row: Sequence[int], column: Sequence[int]
 ) -> Strides | None:
@@ -144,14 +150,15 @@ def strides_of(
         row: The loops that make the rows.
         column: The loops that make the columns.
     """
-    if not isinstance(value, BlockArgument):
+    operand = operand_of(value)
+    if operand is None:
         return None
     extents, expressions = grid_of_sides(grid, row, column)
     own = loop_extents(stage)[len(grid) :]
     bases = (*extents, math.prod(own))
     steps = affine.delinearized(AffineDimExpr(len(extents)), own)
     loops = (*expressions, *(affine.linear(step, bases).expression() for step in steps))
-    place = _place_in(stage.inputs[value.index], maps_of(stage)[value.index], loops, bases)
+    place = _place_in(stage.inputs[operand.index], maps_of(stage)[operand.index], loops, bases)
     if place is None:
         return None
     _, across, down, step = (place.terms.get(AffineDimExpr(base), 0) for base in range(len(bases)))

@@ -126,6 +126,17 @@ def test_products_are_those_of_rounded_factors(name: str, device: tg.DeviceName)
     assert np.abs(result - exact).max() > 1e-4 * np.abs(exact).max()  # they were rounded
 
 
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize("steps", [128, 99, 1504])
+def test_factors_that_were_bf16_all_along_are_paired(steps: int, is_transposed: bool) -> None:
+    x, w = (normal(*shape).astype(bfloat16) for shape in ((70, steps), (96, steps) if is_transposed else (steps, 96)))
+    jitted = tg.jit(lambda x, w: tg.cast(x, "f32") @ tg.cast(w.T if is_transposed else w, "f32"), device="cpu")
+    result = np.asarray(jitted(x, w))
+    assert any(DOT in kernel.code for kernel in jitted.program.kernels) is CpuDevice().target.bf16_dot
+    expected = x.astype(np.float64) @ (w.T if is_transposed else w).astype(np.float64)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6 * float(np.abs(expected).max()))
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_factors_that_are_used_few_times_are_not_rounded(device: tg.DeviceName) -> None:
     x, w = normal(47, 96), normal(96, 128)

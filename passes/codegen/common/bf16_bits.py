@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import bf16, i16, i32
+from xdsl.dialects.builtin import VectorType, bf16, i16, i32
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -24,6 +24,11 @@ def converts_bf16(op: Operation) -> TypeGuard[arith.ExtFOp | arith.TruncFOp]:
         return False
     narrow = op.result.type if isinstance(op, arith.TruncFOp) else op.input.type
     return bf16 in (narrow, getattr(narrow, "element_type", None))
+
+
+def extends_vector(op: Operation) -> bool:
+    """Returns whether an op extends a vector, which `convert-to-llvm` does: `arith.extui` takes none in xDSL."""
+    return isinstance(op, arith.ExtFOp) and isinstance(op.input.type, VectorType)
 
 
 def rounded_bits(f: Formula, x: Value) -> Value:

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.codegen.common.bf16_bits import converts_bf16, expand_bf16
+from tensorgrad.passes.codegen.common.bf16_bits import converts_bf16, expand_bf16, extends_vector
 from tensorgrad.passes.levels import Level, LevelPass
 from tensorgrad.passes.scalars import Formula, Value
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -599,7 +599,7 @@ class ExpandMathPass(LevelPass):
             if type_ not in (f32, f16):
                 problem = f"expand-math supports f32 and f16, got {type_}"
                 raise PassFailedException(f"{inner.name} at {line_of(inner.location)}: {problem}")
-        conversions = [inner for inner in ops if converts_bf16(inner)]
+        conversions = [inner for inner in ops if converts_bf16(inner) and not extends_vector(inner)]
         for inner in conversions:
             types = {inner.operands[0].type, inner.results[0].type}
             if types != {bf16, f32}:

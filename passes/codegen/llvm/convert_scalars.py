@@ -334,7 +334,7 @@ def _select(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue
 
 
 def _width(type_: Attribute) -> int:
-    return cast(Any, type_).bitwidth
+    return cast(Any, getattr(type_, "element_type", type_)).bitwidth
 
 
 def _resized(kind: type[Operation]) -> Rule:
@@ -408,11 +408,23 @@ def _resized_float(kind: type[Operation]) -> Rule:
     """Returns a rule for a conversion between floats."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-        if bf16 in (op.operands[0].type, op.results[0].type):
+        narrow, wide = op.operands[0].type, op.results[0].type
+        if bf16 in (narrow, wide):
             raise DiagnosticException(f"{op.name} of bf16 at {line_of(op.location)}: run `expand-math` first")
-        return b.cast(kind, operands[0], op.results[0].type)
+        shape = cast("VectorType[Attribute]", narrow).get_shape() if isinstance(narrow, VectorType) else ()
+        if narrow == VectorType(bf16, shape):
+            return _extended(b, operands[0], shape, wide)
+        return b.cast(kind, operands[0], wide)
 
     return rule
+
+
+def _extended(b: Builder, numbers: SSAValue, shape: Sequence[int], wide: Attribute) -> SSAValue:
+    """Extends a vector of bf16, which is the upper half of its bits."""
+    shorts, words = VectorType(i16, shape), VectorType(i32, shape)
+    shift = b.constant(DenseIntOrFPElementsAttr.from_list(words, [16]), words)
+    lower = b.cast(llvm.ZExtOp, b.cast(llvm.BitcastOp, numbers, shorts), words)
+    return b.cast(llvm.BitcastOp, b.make(llvm.ShlOp, (lower, shift), words, WRAPS), wide)
 
 
 def _pair(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
@@ -562,6 +574,7 @@ RULES: Mapping[type[Operation], Rule] = {
     arith.FPToSIOp: _to_integer("fptosi"),
     arith.FPToUIOp: _to_integer("fptoui"),
     arith.BitcastOp: _bitcast,
+    vector.BitcastOp: _bitcast,
     math.AbsIOp: _with_flag("abs"),
     math.CountLeadingZerosOp: _with_flag("ctlz"),
     math.CountTrailingZerosOp: _with_flag("cttz"),

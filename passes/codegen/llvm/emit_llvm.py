@@ -138,7 +138,9 @@ def _constant_text(value: Attribute, type_: Attribute) -> str:
     vector, dense = cast("VectorType[Attribute]", type_), cast("DenseIntOrFPElementsAttr[Any]", value)
     element = vector.element_type
     numbers = cast(Sequence[float], dense.get_values())
-    return f"<{', '.join(f'{type_text(element)} {_float_text(number, element)}' for number in numbers)}>"
+    is_integer = isinstance(element, IntegerType)
+    texts = [str(number) if is_integer else _float_text(number, element) for number in numbers]
+    return f"<{', '.join(f'{type_text(element)} {text}' for text in texts)}>"
 
 
 class FunctionPrinter:

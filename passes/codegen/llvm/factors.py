@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i32
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import IntegerAttr, VectorType, bf16, i32
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
@@ -18,7 +18,7 @@ from tensorgrad.dialects.buf import element_of, is_shape_only, loop_extents, map
 from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import axes_of_values, needed_for
-from tensorgrad.passes.analyses.factors import Strides, lies_along_steps, strides_of
+from tensorgrad.passes.analyses.factors import Strides, lies_along_steps, operand_of, strides_of
 from tensorgrad.passes.analyses.windows import LEAST_RUN, OperandPosition, places_of, run_along
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
@@ -124,7 +124,7 @@ class FactorLayout:
         own = range(rank, len(extents))
         across, along = (run_along(places.values(), loops, [extents[i] for i in loops]) for loops in (side, own))
         along = 1 if skips else along
-        in_blocks = side is row and isinstance(value, BlockArgument) and across > along and is_in_blocks(across, rows)
+        in_blocks = side is row and operand_of(value) is not None and across > along and is_in_blocks(across, rows)
         if side is row and not in_blocks and any(place.period(loop) for place in places.values() for loop in row):
             across = 1  # a block has few rows, which take longer as parts of runs than one by one
         if max(across, along) < LEAST_RUN:
@@ -215,14 +215,27 @@ class Factor:
         `parts` are the offset and the type of each vector.
         """
         memory, at = self.place(code, row, step)
-        return [code.vector(memory, at + by, kind) for by, kind in parts]
+        stored, wide = element_of(memory), self.factor.type
+        if stored == wide:
+            return [code.vector(memory, at + by, kind) for by, kind in parts]
+        shorts = [code.vector(memory, at + by, VectorType(stored, kind.get_shape())) for by, kind in parts]
+        return [short.cast(arith.ExtFOp, kind) for short, (_, kind) in zip(shorts, parts, strict=True)]
+
+    def words(self, code: Code, row: Value, step: Value, lanes: int) -> Value:
+        """Returns the words of pairs of neighbouring iterations as a vector."""
+        memory, at = self.place(code, row, step)
+        if element_of(memory) == bf16:
+            stored = code.vector(memory, at, VectorType(bf16, [2 * lanes]))
+            return stored.cast(vector.BitcastOp, VectorType(i32, [lanes]))
+        parts = [(by, VectorType(self.factor.type, [lanes])) for by in (0, lanes)]
+        return code.add(cpu.PairNeighboursOp(*(each.ssa for each in self.vectors(code, row, step, parts))))
 
     def place(self, code: Code, row: Value, step: Value) -> tuple[SSAValue, Value]:
         """Returns the memory of a factor that is an element of an operand, and the position in it."""
-        argument = self.factor
-        assert isinstance(argument, BlockArgument) and (self.in_vectors or self.in_lines)
+        operand = operand_of(self.factor)
+        assert operand is not None and (self.in_vectors or self.in_lines)
         stage = self.tile.stage
-        buffer, m = stage.inputs[argument.index], maps_of(stage)[argument.index]
+        buffer, m = stage.inputs[operand.index], maps_of(stage)[operand.index]
         loops = self.loops(code, self.at_row(code, row), self.at_step(code, step))
         return code.bindings[buffer].memory, code.position(m.results, buffer, loops)
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.dialects.linalg.ops import IndexOp
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import (
@@ -26,7 +26,13 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
 from tensorgrad.passes.analyses.blocks import rounded_up
-from tensorgrad.passes.analyses.factors import before_rounding_both, factors_of, result_stride, step_conditions
+from tensorgrad.passes.analyses.factors import (
+    before_rounding_both,
+    factors_of,
+    operand_of,
+    result_stride,
+    step_conditions,
+)
 from tensorgrad.passes.analyses.kinds import summed_stage
 from tensorgrad.passes.analyses.windows import OperandPosition, plain_place, run_along, windows_of
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_widths
@@ -159,21 +165,21 @@ class Product:
         """Allocates the memory for packed columns."""
         lanes, layout = self.schedule.lanes, self.layouts[self.factors.column]
         squares = layout.along_steps and lanes >= LEAST_LANES
-        depth, shortest = self._room_for_steps(), self.steps - (self.ranges - 1) * self.depth
+        depth = self._room_for_steps()
         whole = self._has_whole_pairs()
         side = 2 * lanes if whole else lanes
         depth = rounded_up(depth, side) if squares else depth
         words = new_array(top, i32, self.room * depth // 2) if self.schedule.pairs else None
-        lies_in_lines = layout.in_lines and shortest >= side and not self.is_cut
+        lies_in_lines = layout.in_lines and self._shortest >= side and not self.is_cut
         lines = self._array(top, lanes * depth) if squares and not lies_in_lines else None
         width = self.room if words is None else max(self.whole.width, 0 if self.tail is None else self.tail.width)
         return Panels(self._array(top, width * depth), self.element, lanes, depth, words, whole, squares, lines)
 
     def _far_lines(self) -> prefetch.Lines | None:
         """Returns what of the columns is prefetched; `None` if they are near, or not the elements of an operand."""
-        column, schedule = self.factors.column, self.schedule
-        strides = None if self.columns is None else self.layouts[column].strides
-        if strides is None or min(strides.side, strides.step) != 1 or not isinstance(column, BlockArgument):
+        column, schedule = operand_of(self.factors.column), self.schedule
+        strides = None if self.columns is None else self.layouts[self.factors.column].strides
+        if strides is None or min(strides.side, strides.step) != 1 or column is None:
             return None
         buffer, columns = self.stage.inputs[column.index], schedule.tile_columns
         if buffer_bytes(cast("Buffer", buffer.type)) < FAR_BYTES:
@@ -222,7 +228,13 @@ class Product:
         pitch = depth if self.layouts[self.factors.row].along_steps else 0
         words = new_array(top, i32, rows * depth // 2) if self.schedule.pairs else None
         behind = self.schedule.lanes if self.schedule.along_steps and self.schedule.pitch else 0
-        return Lines(self._array(top, rows * depth + behind), rows, pitch, words, self._has_whole_pairs())
+        lanes = self.schedule.lanes if self._shortest >= 2 * self.schedule.lanes else 0
+        return Lines(self._array(top, rows * depth + behind), rows, pitch, words, self._has_whole_pairs(), lanes)
+
+    @property
+    def _shortest(self) -> int:
+        """The iterations of the last range."""
+        return self.steps - (self.ranges - 1) * self.depth
 
     def _has_whole_pairs(self) -> bool:
         """Returns whether pairs are multiplied, and every range of the reduction has an even number of iterations."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -21,6 +21,7 @@ from tensorgrad.passes.analyses.factors import (
     before_rounding_both,
     factors_of,
     lies_along_steps,
+    operand_of,
     step_conditions,
     strides_of,
 )
@@ -305,17 +306,18 @@ def _schedule(
     # A vector that is a part of a cache line takes the line several times, unless all rows use it at once.
     has_few_rows = rows <= (FEW_ROWS if target.vector_bytes == LINE_BYTES else most_rows)
     direct_columns = not has_pairs and _reads_columns(across, steps * size, has_few_rows)
+    direct_columns = direct_columns and (has_few_rows or _is_wide(factors.column))
     if direct_columns and has_few_rows and columns >= lanes:
         vectors = _vectors_of_few_rows(rows, columns // lanes, target)
     most_rows = most_sums // vectors
     block_columns = lanes * vectors
     packed_size = size // 2 if has_pairs else size
-    direct_rows = not has_pairs and _reads_rows(along, steps * size, columns)
+    direct_rows = not has_pairs and _reads_rows(along, steps * size, columns) and _is_wide(factors.row)
     direct_columns = direct_columns and columns >= block_columns
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
     block_rows = evenest(rows, most_rows)
-    if along is None and isinstance(factors.row, BlockArgument):
+    if along is None and operand_of(factors.row) is not None:
         block_rows = _within_runs(_run(stage, factors.row, sides[0]), most_rows) or block_rows
     most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH * (2 if has_pairs else 1)
     depth = -(-steps // -(-steps // most_depth))
@@ -342,6 +344,11 @@ def _schedule(
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
     return _cut(packed, kernel, rest * rows * columns * steps, least_rows, columns if is_whole else 0)
+
+
+def _is_wide(factor: SSAValue) -> bool:
+    """Returns whether a factor needn't be extended each time it is read."""
+    return not isinstance(factor.owner, arith.ExtFOp)
 
 
 def _within_runs(run: int, most: int) -> int:

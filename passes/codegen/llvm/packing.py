@@ -84,6 +84,10 @@ class Factor(Protocol):
         """
         ...
 
+    def words(self, code: Code, row: Value, step: Value, lanes: int) -> Value:
+        """Returns the words of pairs of neighbouring iterations as a vector."""
+        ...
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -319,13 +323,13 @@ class Panels:
 
     def _line(self, code: Code, row: Value, number: int, place: Value, side: int, factor: Factor) -> Value:
         """Returns `side` neighbouring elements of a column: of a line of scratch memory, if there is that."""
-        step = place * self.iterations
-        parts = [(at * side, VectorType(self.element, [side])) for at in range(self.iterations)]
+        step, kind = place * self.iterations, VectorType(self.element, [side])
+        if self.lines is None and self.words is not None:
+            return factor.words(code, row, step, side)
         if self.lines is None:
-            numbers = factor.vectors(code, row, step, parts)
-        else:
-            start = step + number * self.depth
-            numbers = [code.vector(self.lines, start + at, kind) for at, kind in parts]
+            return factor.vectors(code, row, step, [(0, kind)])[0]
+        start = step + number * self.depth
+        numbers = [code.vector(self.lines, start + at * side, kind) for at in range(self.iterations)]
         return numbers[0] if self.words is None else code.add(cpu.PairNeighboursOp(*(each.ssa for each in numbers)))
 
     def _write_lines(
@@ -370,6 +374,7 @@ class Lines:
         pitch: The distance between neighbouring rows; 0 if the rows of an iteration are contiguous.
         words: The memory for words, if they become pairs: the same rows, half as far apart.
         whole: Whether all pairs are whole, as every range has an even number of iterations.
+        lanes: The words of a vector; 0 if a range has fewer.
     """
 
     memory: SSAValue
@@ -377,6 +382,7 @@ class Lines:
     pitch: int
     words: SSAValue | None
     whole: bool
+    lanes: int
 
     def pack(self, code: Code, first: Value, steps: Value, factor: Factor) -> None:
         """Writes the code that packs the rows.
@@ -405,8 +411,18 @@ class Lines:
         def across(step: Value) -> None:
             factor.over_rows(code, step, first, rows, lambda row, value: put(value, row, step), True, in_words)
 
+        def vectors(row: Value) -> None:
+            """Packs a row; its last vector ends with it, and may overlap the one before."""
+
+            def some(number: Value) -> None:
+                place = (number * self.lanes).at_most(count - self.lanes)
+                words = factor.words(code, first + row, place * 2, self.lanes)
+                code.put_vector(words, self._memory(True), self._place(row, place, True))
+
+            sequential(code, (count + (self.lanes - 1)) // self.lanes, some)
+
         if self.pitch:
-            sequential(code, rows, line)
+            sequential(code, rows, vectors if in_words and factor.in_lines and self.lanes else line)
         elif factor.in_vectors and self.rows % LEAST_LANES == 0 and not in_words:
             sequential(code, count, copy)
         else:

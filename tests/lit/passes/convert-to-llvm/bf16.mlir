@@ -22,6 +22,23 @@ cpu.kernel @rounded access = ["read_write"] {
   memref.store %3, %x[%first] : memref<64xbf16>
 }
 
+// Whole vectors are extended too, and two numbers are the word that they are in memory.
+// CHECK-LABEL: llvm.func @vectors
+// CHECK:       %[[SHORTS:.*]] = llvm.load {{.*}} : !llvm.ptr -> vector<8xbf16>
+// CHECK:       %[[INTEGERS:.*]] = llvm.bitcast %[[SHORTS]] : vector<8xbf16> to vector<8xi16>
+// CHECK:       llvm.zext %[[INTEGERS]] : vector<8xi16> to vector<8xi32>
+// CHECK:       llvm.shl
+// CHECK:       llvm.bitcast %{{.*}} : vector<8xi32> to vector<8xf32>
+// CHECK:       llvm.bitcast %[[SHORTS]] : vector<8xbf16> to vector<4xi32>
+cpu.kernel @vectors access = ["read", "read_write", "read_write"] {
+^bb0(%x: memref<64xbf16>, %y: memref<64xf32>, %z: memref<64xi32>, %first: index, %last: index):
+  %0 = vector.load %x[%first] : memref<64xbf16>, vector<8xbf16>
+  %1 = arith.extf %0 : vector<8xbf16> to vector<8xf32>
+  vector.store %1, %y[%first] : memref<64xf32>, vector<8xf32>
+  %2 = vector.bitcast %0 : vector<8xbf16> to vector<4xi32>
+  vector.store %2, %z[%first] : memref<64xi32>, vector<4xi32>
+}
+
 // Of both operands, the instruction takes the upper half first.
 // TEXT: %[[BOTH:.*]] = call <8 x bfloat> @llvm.x86.avx512bf16.cvtne2ps2bf16.128(<4 x float> %[[HIGH:.*]], <4 x float> %{{.*}})
 // TEXT: bitcast <8 x bfloat> %[[BOTH]] to <4 x i32>
