@@ -132,6 +132,11 @@ class Strides:
     step: int
 
 
+def is_extended(factor: SSAValue) -> bool:
+    """Returns whether a factor is stored with fewer bits, so that reading it takes a conversion too."""
+    return isinstance(factor.owner, arith.ExtFOp)
+
+
 def operand_of(factor: SSAValue) -> BlockArgument | None:
     """Returns the operand that a factor is an element of, extended to f32 if it is short; `None` for any other."""
     stored = factor.owner.input if isinstance(factor.owner, arith.ExtFOp) else factor

@@ -32,6 +32,7 @@ from tensorgrad.dialects.schedule import (
     PackedSchedule,
     ThreadSchedule,
 )
+from tensorgrad.passes.analyses.factors import factors_of, is_extended
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.codegen.common.reductions import accumulators
 from tensorgrad.passes.codegen.common.stage_loops import own_loops
@@ -105,6 +106,7 @@ def _(schedule: LoopsSchedule, kernel: KernelOp) -> Recipe | None:
 def _(schedule: PackedSchedule, kernel: KernelOp) -> Recipe | None:
     """A tile of results for each task, in register blocks; operands that aren't read in place are packed.
 
+    So are columns that are extended in place, since `vectorize` reads whole floats.
     Blocks at an edge are smaller here, where code makes them whole: they overlap others, or are narrower. Columns are
     packed step by step, not block by block.
     """
@@ -117,7 +119,8 @@ def _(schedule: PackedSchedule, kernel: KernelOp) -> Recipe | None:
     steps: list[Step] = [Sides(schedule.row, schedule.column), Tile((1, *tile)), Collapse(), Map((Processor.TASK,))]
     is_cut = math.prod(own_loops(kernel, stage)[1]) > schedule.depth
     steps.append(Interchange(schedule.depth) if is_cut else StepReduction())
-    if not schedule.direct_columns:
+    factors = factors_of(stage, schedule.row, schedule.column)
+    if not schedule.direct_columns or (factors is not None and is_extended(factors.column)):
         steps.append(Stage((sides.index(1),)))
     in_order = (Processor.SEQUENTIAL,) * len(sides)
     if not schedule.direct_rows and 0 in sides:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from xdsl.dialects import arith, memref
+from xdsl.dialects import memref
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -20,6 +20,7 @@ from tensorgrad.passes.analyses.factors import (
     Strides,
     before_rounding_both,
     factors_of,
+    is_extended,
     lies_along_steps,
     operand_of,
     step_conditions,
@@ -306,13 +307,13 @@ def _schedule(
     # A vector that is a part of a cache line takes the line several times, unless all rows use it at once.
     has_few_rows = rows <= (FEW_ROWS if target.vector_bytes == LINE_BYTES else most_rows)
     direct_columns = not has_pairs and _reads_columns(across, steps * size, has_few_rows)
-    direct_columns = direct_columns and (has_few_rows or _is_wide(factors.column))
+    direct_columns = direct_columns and (has_few_rows or not is_extended(factors.column))
     if direct_columns and has_few_rows and columns >= lanes:
         vectors = _vectors_of_few_rows(rows, columns // lanes, target)
     most_rows = most_sums // vectors
     block_columns = lanes * vectors
     packed_size = size // 2 if has_pairs else size
-    direct_rows = not has_pairs and _reads_rows(along, steps * size, columns) and _is_wide(factors.row)
+    direct_rows = not has_pairs and _reads_rows(along, steps * size, columns) and not is_extended(factors.row)
     direct_columns = direct_columns and columns >= block_columns
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
@@ -344,11 +345,6 @@ def _schedule(
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
     return _cut(packed, kernel, rest * rows * columns * steps, least_rows, columns if is_whole else 0)
-
-
-def _is_wide(factor: SSAValue) -> bool:
-    """Returns whether a factor needn't be extended each time it is read."""
-    return not isinstance(factor.owner, arith.ExtFOp)
 
 
 def _within_runs(run: int, most: int) -> int:
