@@ -26,9 +26,10 @@ func.func @product(%x: tensor<64x96xf32>, %w: tensor<96x64xf32>) -> tensor<64x64
 // Shaders round the bits.
 // WGSL-COUNT-2: 32767i
 
-// Pairs of iterations become words, of rows and of columns, and their products are added at once.
+// Pairs of iterations become words, of columns and of rows, and their products are added at once.
 // CPU-LABEL: cpu.kernel @packed0
-// CPU-COUNT-2: cpu.pair %{{.*}}, %{{.*}}
+// CPU:         cpu.pair %{{.*}}, %{{.*}}
+// CPU:         cpu.pair_neighbours %{{.*}}, %{{.*}} : vector<16xf32>, vector<16xi32>
 // CPU:         cpu.dot_pairs %{{.*}}, %{{.*}}, %{{.*}} : vector<16xf32>, vector<16xi32>
 // CPU-NOT:     vector.fma
 // CPU:         cpu.kernel @
