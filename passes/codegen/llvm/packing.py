@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import element_of
-from tensorgrad.dialects.tg.base import ints, is_float
+from tensorgrad.dialects.tg.base import ints
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.scalars import Value
@@ -282,8 +282,7 @@ class Panels:
         """Zero-fills a panel after the elements of an iteration, which begin at `start`."""
         if columns.filled == columns.width:
             return
-        element = element_of(memory)
-        zero = code.constant(0.0 if is_float(element) else 0, element)
+        zero = code.constant(0.0, self.element)  # no block of words has fewer
         width, filled = code.number(columns.width), code.number(columns.filled)
         parallel(code, width, filled, lambda at: code.put(zero, memory, start + at))
 
