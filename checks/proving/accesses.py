@@ -12,11 +12,12 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAVal
 
 from tensorgrad.checks.proving.symbols import Symbols
 from tensorgrad.checks.proving.terms import Condition, Linear, negation, nonnegative, number
-from tensorgrad.dialects import wgsl
+from tensorgrad.dialects import cpu, wgsl
 
 ACCESSES = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp)
 WRITES = (memref.StoreOp, vector.StoreOp)
-ALLOCATIONS = (wgsl.WorkgroupAllocOp, memref.AllocaOp)
+NO_ACCESSES = (wgsl.WorkgroupAllocOp, memref.AllocaOp, cpu.PrefetchOp)
+"""Ops of a memory that neither read nor write it."""
 
 Loops: TypeAlias = "frozenset[scf.ForOp]"
 
@@ -130,7 +131,7 @@ class Accesses:
                 access = self._of_op[op] = self._access(op, conditions, loops)
                 self.accesses.append(access)
             self._meet(access)
-        elif not isinstance(op, ALLOCATIONS) and any(
+        elif not isinstance(op, NO_ACCESSES) and any(
             isinstance(value.type, MemRefType) for value in (*op.operands, *op.results)
         ):
             self.unknown.append(op)

@@ -127,8 +127,8 @@ def compile(
             is computed in f32, and parameters, optimizer state, inputs, outputs, statistics, losses and cotangents are
             stored in f32. Values beyond 65504 are stored as infinities. "bf16" stores activations and their cotangents
             with the range of f32, on numpy and the CPU. "bf16-products" stores everything in f32, and rounds only the
-            factors of matrix products and convolutions, if each is used at least 48 times; their sums are f32. Attached
-            functions do the same.
+            factors of matrix products of at least 48 rows and columns, and of convolutions of as many channels and
+            positions; their sums are f32. Attached functions do the same.
         loss_scale: With "f16", stores cotangents of activations as half floats too, multiplied by this power of two to
             prevent underflow, and divided by it when loaded; gradients of parameters stay f32. Too large a scale
             produces infinities, which show up in the parameters.

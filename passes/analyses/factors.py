@@ -16,6 +16,9 @@ from tensorgrad.dialects.buf import element_of, loop_extents, maps_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, loops_of_operands, needed_for
 
+LEAST_REUSE = 48
+"""The fewest rows and columns for which pairs of bf16 pay: with fewer, packing them takes longer than they save."""
+
 
 @dataclass(frozen=True)
 class Factors:
@@ -49,11 +52,7 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
     return None
 
 
-LEAST_REUSE = 48
-"""How often each factor must be used for pairs of bf16 to pay: below, packing them takes longer than they save."""
-
-
-def before_rounding(value: SSAValue) -> SSAValue | None:
+def unrounded(value: SSAValue) -> SSAValue | None:
     """Returns what a value of bf16 that is f32 now was before, itself if it was always bf16; `None` for any other."""
     wide = value.owner
     if not isinstance(wide, arith.ExtFOp) or wide.input.type != bf16:
@@ -62,9 +61,9 @@ def before_rounding(value: SSAValue) -> SSAValue | None:
     return narrow.input if isinstance(narrow, arith.TruncFOp) else value
 
 
-def before_rounding_both(factors: Factors) -> Factors | None:
+def unrounded_both(factors: Factors) -> Factors | None:
     """Returns the factors before they were rounded to bf16; `None` unless both were."""
-    row, column = before_rounding(factors.row), before_rounding(factors.column)
+    row, column = unrounded(factors.row), unrounded(factors.column)
     return None if row is None or column is None else Factors(row, column)
 
 

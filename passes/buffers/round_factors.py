@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.dialects.short_floats import UNIT_ROUNDOFF
 from tensorgrad.passes.analyses.axes import loops_of_operands
-from tensorgrad.passes.analyses.factors import LEAST_REUSE, before_rounding
+from tensorgrad.passes.analyses.factors import LEAST_REUSE, unrounded
 from tensorgrad.passes.analyses.kinds import contracts, is_contraction
 from tensorgrad.passes.levels import KERNELS, Effect, LevelPass
 
@@ -29,9 +29,9 @@ class RoundFactorsPass(LevelPass):
     """Rounds the factors of products to fewer bits; their sums stay in f32, and so does everything else.
 
     Expects kernels of `buf` after `fuse`. Guarantees that each matrix product and convolution of f32, those of
-    derivatives included, that uses both factors at least `LEAST_REUSE` times, multiplies factors that were rounded to
-    `element`, to nearest and ties to even. Where they are stored doesn't change. Other products, which take as long as
-    their operands take to load, and attentions keep their factors.
+    derivatives included, of at least `LEAST_REUSE` rows and columns (for a convolution channels and positions)
+    multiplies factors that were rounded to `element`, to nearest and ties to even. Where they are stored doesn't
+    change. Other products, which take as long as their operands take to load, and attentions keep their factors.
 
     A CPU with dot products of pairs (`bf16_dot` of the target) multiplies rounded factors at twice the rate of f32.
 
@@ -82,7 +82,7 @@ def factors_to_round(stage: GenericOp, rank: int) -> list[tuple[int, arith.MulfO
     reuse = [math.prod(extent for loop, extent in enumerate(grid) if loop not in each) for each in used]
     if not contracts(used, rank) or min(reuse) < LEAST_REUSE:
         return []
-    return [(place, product) for place, operand in enumerate(product.operands) if before_rounding(operand) is None]
+    return [(place, product) for place, operand in enumerate(product.operands) if unrounded(operand) is None]
 
 
 def _round(place: int, product: arith.MulfOp, element: BFloat16Type) -> None:

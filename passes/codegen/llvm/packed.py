@@ -264,7 +264,7 @@ class _Task:
         def pack(block: _ColumnBlock) -> None:
             panels.pack(code, block.panel, block.columns, block.first, part.count, factor)
 
-        if all(block is None or panels.packs_steps(block, factor) for block in (product.whole, product.tail)):
+        if all(columns is None or panels.packs_steps(columns, factor) for columns in (product.whole, product.tail)):
             steps = panels.elements(part.count)
             sequential(code, steps, lambda number: self._each_block(partial(pack_step, number)))
         else:

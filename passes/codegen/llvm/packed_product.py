@@ -27,11 +27,11 @@ from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.factors import (
-    before_rounding_both,
     factors_of,
     operand_of,
     result_stride,
     step_conditions,
+    unrounded_both,
 )
 from tensorgrad.passes.analyses.kinds import summed_stage
 from tensorgrad.passes.analyses.windows import OperandPosition, plain_place, run_along, windows_of
@@ -97,7 +97,7 @@ class Product:
                 "as packed"
             )
         if schedule.pairs:
-            factors = before_rounding_both(factors)
+            factors = unrounded_both(factors)
             if factors is None or schedule.direct_rows or schedule.direct_columns:
                 raise DiagnosticException(
                     f"the kernel at {line_of(kernel.location)} is scheduled to multiply pairs, but its factors aren't "
@@ -185,8 +185,10 @@ class Product:
         if buffer_bytes(cast("Buffer", buffer.type)) < FAR_BYTES:
             return None
         runs = (columns, strides.side, self.depth) if strides.step == 1 else (self.depth, strides.step, columns)
+        if runs[1] == runs[2]:
+            runs = (1, 0, runs[0] * runs[2])
         blocks = (-(-schedule.tile_rows // schedule.rows), -(-columns // schedule.columns))
-        return prefetch.Lines(*runs, element_bytes(element_of(buffer)), blocks, self.depth // (1 + schedule.pairs))
+        return prefetch.Lines(*runs, element_bytes(element_of(buffer)), blocks, -(-self.depth // (1 + schedule.pairs)))
 
     def _padded_image(self, top: Block) -> PaddedImage:
         """Allocates the memory for a padded image."""

@@ -18,13 +18,13 @@ from tensorgrad.passes.analyses.factors import (
     LEAST_REUSE,
     Factors,
     Strides,
-    before_rounding_both,
     factors_of,
     is_extended,
     lies_along_steps,
     operand_of,
     step_conditions,
     strides_of,
+    unrounded_both,
 )
 from tensorgrad.passes.analyses.kinds import contraction_of, summed_stage
 from tensorgrad.passes.analyses.machine import CpuModel
@@ -172,7 +172,7 @@ def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel, has_pairs
     sides = sides_of(kernel, stage)
     factors = factors_of(stage, *sides)
     if factors is not None and has_pairs:
-        factors = before_rounding_both(factors)
+        factors = unrounded_both(factors)
     if factors is None:
         return math.inf
     steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
@@ -220,7 +220,7 @@ def _packed(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[Pack
     factors = factors_of(stage, row, column)
     if factors is None:
         return
-    plain = before_rounding_both(factors) if target.bf16_dot and _reuses_enough(kernel, (row, column)) else None
+    plain = unrounded_both(factors) if target.bf16_dot and _reuses_enough(kernel, (row, column)) else None
     if plain is not None:
         schedules = [_schedule(kernel, stage, (row, column), plain, target, has_pairs=True)]
     else:
@@ -321,18 +321,21 @@ def _schedule(
     if along is None and operand_of(factors.row) is not None:
         block_rows = _within_runs(_run(stage, factors.row, sides[0]), most_rows) or block_rows
     most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH * (2 if has_pairs else 1)
-    depth = -(-steps // -(-steps // most_depth))
-    whole_depth = PANEL_BYTES // (columns * packed_size) // 2 * 2
+    whole_depth = PANEL_BYTES // (columns * packed_size)
     is_whole = weight_of(_computing(factors.row)) >= COSTLY_PROLOGUE and whole_depth >= LEAST_DEPTH
-    depth = min(depth, whole_depth) if is_whole else depth
+    most_depth = min(most_depth, whole_depth) if is_whole else most_depth
+    depth = -(-steps // -(-steps // most_depth))
+    depth += depth % 2 if has_pairs else 0
     widest = columns if is_whole else max(PANEL_BYTES // (depth * packed_size), LEAST_SIDE)
+    # Sums over several ranges stay in L2.
+    most_tile_rows = max(PANEL_BYTES // (columns * size), LEAST_ROWS) if is_whole and depth < steps else rows
     if direct_columns:
         widest = columns if rows <= block_rows else max(NEAR_BYTES // (steps * size), block_columns)
     packed = PackedSchedule(
         groups=(1, 1, 1),
         row=sides[0],
         column=sides[1],
-        tile_rows=rounded_up(rows, block_rows),
+        tile_rows=rounded_up(min(rows, most_tile_rows), block_rows),
         tile_columns=_even(columns // block_columns * block_columns, widest, block_columns),
         rows=block_rows,
         columns=block_columns,
@@ -465,14 +468,15 @@ def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator
     lanes, steps = target.vector_bytes // size, math.prod(loop_extents(stage)[len(grid) :])
     if factors is None or not (2 <= rows <= FEW_ROWS and columns >= lanes and lanes <= steps <= lanes * MOST_DEPTH):
         return
-    row, column = (FactorLayout.of(stage, value, grid, *sides) for value in (factors.row, factors.column))
-    if not (column.in_lines and row.along_steps) or step_conditions(stage, factors, (*sides[0], *sides[1])):
-        return
     most_rows, vectors = REGISTER_BLOCKS[target.vector_bytes]
     most_sums = most_rows * vectors
     # Beside the sums, registers hold a vector of each row. More columns at once are more streams out of memory.
     at_once = next(count for count in (8, 4, 2) if count <= min(lanes, 4 if rows > 2 * (most_sums // 9) else 8))
     block_rows = evenest(rows, most_sums // (at_once + 1))
+    layouts = (FactorLayout.of(stage, value, grid, *sides, rows=block_rows) for value in (factors.row, factors.column))
+    row, column = layouts
+    if not (column.in_lines and row.along_steps) or step_conditions(stage, factors, (*sides[0], *sides[1])):
+        return
     widest = columns if block_rows == rows else max(NEAR_BYTES // (steps * size), lanes)
     schedule = PackedSchedule(
         groups=(1, 1, 1),

@@ -234,8 +234,7 @@ class Panels:
         elif factor.along_steps:
             self._pack_lines(code, base, columns, first, steps, factor)
         else:
-            step = partial(self.pack_step, code, base, columns, first, factor=factor)
-            sequential(code, self.elements(steps), lambda number: step(number))
+            sequential(code, self.elements(steps), partial(self.pack_step, code, base, columns, first, factor=factor))
 
     def pack_step(self, code: Code, base: Value, columns: Columns, first: Value, number: Value, factor: Factor) -> None:
         """Writes the code that packs an iteration, or the pair of two, with zeros after its elements.
@@ -279,10 +278,10 @@ class Panels:
             sequential(code, steps, lambda step: fill_up(base + step * columns.width))
 
     def _fill_up(self, code: Code, memory: SSAValue, start: Value, columns: Columns) -> None:
-        """Zero-fills a panel after the elements of an iteration, which begin at `start`."""
+        """Zero-fills a panel of numbers after the elements of an iteration, which begin at `start`."""
         if columns.filled == columns.width:
             return
-        zero = code.constant(0.0, self.element)  # no block of words has fewer
+        zero = code.constant(0.0, self.element)
         width, filled = code.number(columns.width), code.number(columns.filled)
         parallel(code, width, filled, lambda at: code.put(zero, memory, start + at))
 
@@ -394,13 +393,12 @@ class Lines:
         """
         in_words = self.whole and not factor.in_runs
         rows, count = code.number(self.rows), pairs_of(steps) if in_words else steps
-        parts = Columns.of(self.rows, 2 * LEAST_LANES).parts(element_of(self.memory))
 
         def put(value: Value, row: Value, step: Value) -> None:
             self._put(code, value, row, step, in_words)
 
         def copy(step: Value) -> None:
-            start = step * self.rows
+            start, parts = step * self.rows, Columns.of(self.rows, 2 * LEAST_LANES).parts(element_of(self.memory))
             for (at, _), value in zip(parts, factor.vectors(code, first, step, parts), strict=True):
                 code.put_vector(value, self.memory, start + at)
 

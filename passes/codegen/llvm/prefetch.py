@@ -42,16 +42,15 @@ class Lines:
     steps: int
 
     def at(self, iteration: Value) -> Value:
-        """Returns the element to ask for in an iteration of all register blocks, relative to the first column."""
-        is_whole = self.stride == self.run
+        """Returns the element to ask for in an iteration of all register blocks, relative to the first column.
+
+        Where there are more lines than iterations, some aren't asked for.
+        """
         elements = LINE_BYTES // self.size
-        lines = math.ceil((self.across if is_whole else 1) * self.run / elements)
-        total = lines if is_whole else lines * self.across
-        rate = math.ceil((total << FRACTION) / (math.prod(self.blocks) * self.steps))
+        lines = math.ceil(self.run / elements)
+        rate = math.ceil((self.across * lines << FRACTION) / (math.prod(self.blocks) * self.steps))
         number = iteration * rate // (1 << FRACTION)
-        if is_whole:
-            return number * elements
-        return number // lines * self.stride + number % lines * elements
+        return number // lines * self.stride + number % lines * elements if self.across > 1 else number * elements
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,9 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
 // RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu,convert-to-llvm' | filecheck %s --check-prefix LLVM
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' --prove -o %t 2>&1 | filecheck %s --check-prefix PROOF
+
+// A request is no access: it may be out of bounds.
+// PROOF: packed0 cpu {{.*}}proved {{.*}}proved {{.*}}proved {{.*}}proved
 
 // While a block of results is summed, each iteration asks for what the next task packs: columns of 2 MB don't stay in the
 // caches. The cache lines are counted in units of 2^-16.
