@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from xdsl.dialects import arith
@@ -77,11 +77,13 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
 
     def __init__(self, stage: AttentionOp, step: Attend):
         super().__init__(stage, ScalarBuilder(Block()))
-        self.step, self.b = step, TileBuilder.before(stage)
+        self.b = TileBuilder.before(stage)
         self.row_total = stage.grid[1] if stage.part.data != BACKWARD else self.a.keys
         # The queries of one head have the same causal mask.
         self.head = self.a.period if self.row_loop == QUERY and self.a.causal is not None else self.row_total
-        self.is_cut = self.head % step.rows != 0
+        columns = min(step.columns, max(self.row_total, self.a.keys, stage.grid[1]))
+        self.step = replace(step, rows=min(step.rows, self.head), columns=columns)
+        self.is_cut = self.head % self.step.rows != 0
 
     def write_all(self) -> None:
         """Writes the loop over blocks; for the whole derivative, over groups."""
