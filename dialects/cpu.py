@@ -45,6 +45,11 @@ DOT_LANES = ((4,), (8,), (16,))
 """The vectors of sums that one instruction adds products of pairs to."""
 
 
+def _verify_lanes(kind: VectorType[Attribute], what: str) -> None:
+    if kind.get_shape() not in DOT_LANES:
+        raise VerifyException(f"there are vectors of 4, 8 and 16 {what}, got {kind}")
+
+
 @irdl_op_definition
 class KernelOp(IRDLOperation):
     """Runs a range of a dispatch's tasks in order, on one thread.
@@ -170,8 +175,7 @@ class PairNeighboursOp(IRDLOperation):
         lanes = self.words.type.get_shape()
         if self.words.type != VectorType(i32, lanes) or self.first.type != VectorType(f32, lanes):
             raise VerifyException(f"expected vectors of f32 and of as many i32, got {self.first.type}")
-        if lanes not in DOT_LANES:
-            raise VerifyException(f"there are vectors of 4, 8 and 16 words, got {self.words.type}")
+        _verify_lanes(self.words.type, "words")
 
 
 @irdl_op_definition
@@ -204,8 +208,7 @@ class DotPairsOp(IRDLOperation):
         for value, element in ((self.sums, f32), (self.result, f32), (self.lhs, i32), (self.rhs, i32)):
             if value.type != VectorType(element, lanes):
                 raise VerifyException(f"expected a vector of {lanes[0]} of {element}, got {value.type}")
-        if lanes not in DOT_LANES:
-            raise VerifyException(f"there are vectors of 4, 8 and 16 sums, got {self.result.type}")
+        _verify_lanes(self.result.type, "sums")
 
 
 Cpu = Dialect("cpu", [KernelOp, PrefetchOp, PairOp, PairNeighboursOp, DotPairsOp], [])

@@ -15,6 +15,9 @@ from tensorgrad.runtime.target import Target
 VECTOR = 4
 """Elements of f32 in one vector load or store: WGSL's `vec4`."""
 
+LINE_BYTES = 64
+"""The bytes of a CPU's cache line."""
+
 # Code size. Drivers compile long kernels slowly: measured on lavapipe, compile time is superlinear.
 
 MOST_OPS = 400
@@ -222,7 +225,7 @@ SOFTWARE = CpuModel(
     prologue_margin=1.75,
     waves=4,
     near_bytes=1 << 16,
-    line=64,
+    line=LINE_BYTES,
     point_lanes=64,
     many_points=1 << 14,
     short_row=16,

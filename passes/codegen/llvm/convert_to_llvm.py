@@ -32,6 +32,7 @@ from tensorgrad.dialects.buf import buffer_bytes, element_of
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import short_ints
 from tensorgrad.passes.analyses.blocks import rounded_up
+from tensorgrad.passes.analyses.machine import LINE_BYTES
 from tensorgrad.passes.codegen.llvm.convert_addresses import Indices
 from tensorgrad.passes.codegen.llvm.convert_scalars import (
     NO_WRAP,
@@ -55,9 +56,6 @@ FAULT = llvm.LLVMArrayType(2, i64)
 """The fault record of bounds checks: see `fault_name`."""
 
 ALIGNED_WORD: Properties = {"ordering": integer_attribute(0, i64), "alignment": integer_attribute(8, i64)}
-
-LINE = 64
-"""The alignment in bytes of arrays in scratch memory: a cache line."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +180,7 @@ class _Function(Builder):
         kind = op.memref.type
         assert isinstance(kind, MemRefType)
         offset = self.offset(self.scratch, self.number(self.scratch_bytes), IntegerAttr(0, 8).type)
-        self.scratch_bytes += rounded_up(buffer_bytes(kind), LINE)
+        self.scratch_bytes += rounded_up(buffer_bytes(kind), LINE_BYTES)
         return offset
 
     def _address(self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute) -> SSAValue:

@@ -159,41 +159,23 @@ class Factor:
         self.in_runs = layout.run > 1
         self.needed = needed_for([value])
 
-    def over_rows(
-        self,
-        code: Code,
-        step: Value,
-        first: Value,
-        count: Value,
-        put: Put,
-        is_masked: bool = False,
-        in_words: bool = False,
-    ) -> None:
-        """Writes a loop over rows (or columns) in one iteration, or in the pair of that number for words of two."""
-        steps = self._steps(code, step, in_words)
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_masked: bool = False) -> None:
+        """Writes a loop over rows (or columns) in one iteration."""
+        indices = self.at_step(code, step)
 
         def at(place: Value) -> None:
-            put(place, self._element(code, self.at_row(code, first + place), steps))
+            put(place, self.value(code, self.at_row(code, first + place), indices))
 
         parallel(code, count, None, at, is_masked)
 
-    def over_steps(self, code: Code, row: Value, count: Value, put: Put, in_words: bool = False) -> None:
-        """Writes a loop over iterations, or pairs of them for words, in one row (or column)."""
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
+        """Writes a loop over iterations in one row (or column)."""
         indices = self.at_row(code, row)
+        parallel(code, count, None, lambda step: put(step, self.value(code, indices, self.at_step(code, step))))
 
-        def at(step: Value) -> None:
-            put(step, self._element(code, indices, self._steps(code, step, in_words)))
-
-        parallel(code, count, None, at)
-
-    def _steps(self, code: Code, number: Value, in_words: bool) -> list[list[Value]]:
-        """Returns the loop indices of an iteration, or those of the two of a pair."""
-        return [self.at_step(code, step) for step in ([number * 2, number * 2 + 1] if in_words else [number])]
-
-    def _element(self, code: Code, row: list[Value], steps: Sequence[list[Value]]) -> Value:
-        """Returns the factor at a row in an iteration, or the word of two."""
-        values = [self.value(code, row, step) for step in steps]
-        return values[0] if len(values) == 1 else code.add(cpu.PairOp(*(value.ssa for value in values)))
+    def in_pairs(self) -> Pairs:
+        """Returns the factor with a word of two iterations for each pair of them."""
+        return Pairs(self.tile, self.factor, self.layout, self.start, self.is_row)
 
     def at_row(self, code: Code, row: Value) -> list[Value]:
         """Returns the loop indices of a row (or column)."""
@@ -266,24 +248,28 @@ class Factor:
                 clone_op(code, op, known, loops)
 
 
+class Pairs(Factor):
+    """A factor whose iterations are pairs, each of which is a word of two numbers of bf16."""
+
+    def at_step(self, code: Code, step: Value) -> list[Value]:
+        """Returns the loop indices of both iterations of a pair."""
+        return [*super().at_step(code, step * 2), *super().at_step(code, step * 2 + 1)]
+
+    def value(self, code: Code, row: list[Value], step: list[Value]) -> Value:
+        """Returns the word of a pair."""
+        half = len(step) // 2
+        both = [super(Pairs, self).value(code, row, indices) for indices in (step[:half], step[half:])]
+        return code.add(cpu.PairOp(*(value.ssa for value in both)))
+
+
 class Window(Factor):
-    """A factor whose neighbours are contiguous in memory, in runs that are read by vector loads; not as words.
+    """A factor whose neighbours are contiguous in memory, in runs that are read by vector loads.
 
     Nothing is loaded where a condition masks an element.
     """
 
-    def over_rows(
-        self,
-        code: Code,
-        step: Value,
-        first: Value,
-        count: Value,
-        put: Put,
-        is_masked: bool = False,
-        in_words: bool = False,
-    ) -> None:
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_masked: bool = False) -> None:
         """Writes a loop over rows (or columns) in one iteration."""
-        assert not in_words
         indices, begin = self.at_step(code, step), self.first + first
 
         def run(low: Value, high: Value) -> None:
@@ -298,9 +284,8 @@ class Window(Factor):
 
         over_runs(code, begin, count, self.tile.extents[1 if self.is_row else 2], self.layout.run, run)
 
-    def over_steps(self, code: Code, row: Value, count: Value, put: Put, in_words: bool = False) -> None:
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
         """Writes a loop over iterations in one row (or column)."""
-        assert not in_words
         indices = self.at_row(code, row)
 
         def run(low: Value, high: Value) -> None:

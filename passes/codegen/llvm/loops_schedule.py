@@ -22,7 +22,7 @@ from tensorgrad.dialects.schedule import LoopsSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.kinds import is_in_order
-from tensorgrad.passes.analyses.machine import NEAR_POINTS, TASK_WORK, CpuModel
+from tensorgrad.passes.analyses.machine import LINE_BYTES, NEAR_POINTS, TASK_WORK, CpuModel
 from tensorgrad.passes.analyses.windows import plain_place, run_along
 from tensorgrad.passes.codegen.common.archetype import (
     Archetype,
@@ -36,9 +36,6 @@ from tensorgrad.runtime.target import Target
 LEAST_BLOCK, MOST_BLOCK = 4, 1 << 14
 COUNTED_OPS = 64
 """The ops that count as one iteration in the work of a task."""
-
-LINE_BYTES = 64
-"""The bytes of a line of the caches."""
 
 LEAST_ROW = 8
 """The shortest row to vectorize: shorter ones fill no vector, whereas adjacent points do, even if not contiguous."""

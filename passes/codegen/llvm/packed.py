@@ -419,12 +419,14 @@ class _Task:
             packed = columns.columns.parts(element_of(memory))
             return [code.vector(memory, at + by, kind) for by, kind in packed]
 
-        following, width = part.following, product.schedule.columns
-        before = following and following.first(rows.first // product.schedule.rows, columns.first // width)
+        request = None
+        if part.following is not None:
+            block = rows.first // product.schedule.rows, columns.first // product.schedule.columns
+            request = part.following.in_block(code, *block)
 
         def step(k: Value, sums: Sequence[Value]) -> list[Value]:
-            if following is not None and before is not None:
-                following.write(code, before + k)
+            if request is not None:
+                request(k)
             # All rows use each vector and all vectors each row's element, so that few loads feed many products.
             vectors = loaded(k)
             at = [] if product.rows is not None else row_factor.at_step(code, k)

@@ -27,7 +27,7 @@ from tensorgrad.passes.analyses.factors import (
     unrounded_both,
 )
 from tensorgrad.passes.analyses.kinds import contraction_of, summed_stage
-from tensorgrad.passes.analyses.machine import CpuModel
+from tensorgrad.passes.analyses.machine import LINE_BYTES, CpuModel
 from tensorgrad.passes.analyses.windows import LEAST_RUN, Windows, places_of, plain_place, run_along, windows_of
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
@@ -64,9 +64,9 @@ NEAR_ROWS_BYTES = 1 << 19
 FEW_ROWS = 48
 """The most rows for which columns are read in place: packing them would cost more than it saves."""
 
-LINE_BYTES, SEGMENT_BYTES = 64, 192
-"""The bytes of a cache line; and the fewest, for few rows, of the columns that are read in place in an iteration: the
-next iteration's are elsewhere in memory."""
+SEGMENT_BYTES = 192
+"""The fewest bytes, for few rows, of the columns that are read in place in an iteration: the next iteration's are
+elsewhere in memory."""
 
 MOST_TILE_ROWS, MOST_TILE_COLUMNS = 192, 512
 """The largest tile that the cost model assumes when it estimates how often operands are packed."""

@@ -55,24 +55,16 @@ class Factor(Protocol):
     in_lines: bool
     in_runs: bool
 
-    def over_rows(
-        self,
-        code: Code,
-        step: Value,
-        first: Value,
-        count: Value,
-        put: Put,
-        is_masked: bool = False,
-        in_words: bool = False,
-    ) -> None:
-        """Writes a loop over `count` rows (or columns) of the tile from `first` on, in one iteration of a range.
-
-        In words, which only a factor without runs has, it is the pair of iterations of that number.
-        """
+    def over_rows(self, code: Code, step: Value, first: Value, count: Value, put: Put, is_masked: bool = False) -> None:
+        """Writes a loop over `count` rows (or columns) of the tile from `first` on, in one iteration of a range."""
         ...
 
-    def over_steps(self, code: Code, row: Value, count: Value, put: Put, in_words: bool = False) -> None:
-        """Writes a loop over the iterations of a range, or pairs of them, in one row (or column) of the tile."""
+    def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
+        """Writes a loop over the iterations of a range, in one row (or column) of the tile."""
+        ...
+
+    def in_pairs(self) -> Factor:
+        """Returns the factor with a word of two iterations for each pair of them; not if it is in runs."""
         ...
 
     def vectors(
@@ -258,7 +250,8 @@ class Panels:
         def put(place: Value, value: Value) -> None:
             code.put(value, memory, start + place)
 
-        factor.over_rows(code, number, first, count, put, is_masked, self.words is not None)
+        reader = factor if self.words is None else factor.in_pairs()
+        reader.over_rows(code, number, first, count, put, is_masked)
         self._fill_up(code, memory, start, columns)
 
     def _pack_lines(
@@ -392,6 +385,7 @@ class Lines:
             factor: The factor to pack.
         """
         in_words = self.whole and not factor.in_runs
+        reader = factor.in_pairs() if in_words else factor
         rows, count = code.number(self.rows), pairs_of(steps) if in_words else steps
 
         def put(value: Value, row: Value, step: Value) -> None:
@@ -403,10 +397,10 @@ class Lines:
                 code.put_vector(value, self.memory, start + at)
 
         def line(row: Value) -> None:
-            factor.over_steps(code, first + row, count, lambda step, value: put(value, row, step), in_words)
+            reader.over_steps(code, first + row, count, lambda step, value: put(value, row, step))
 
         def across(step: Value) -> None:
-            factor.over_rows(code, step, first, rows, lambda row, value: put(value, row, step), True, in_words)
+            reader.over_rows(code, step, first, rows, lambda row, value: put(value, row, step), True)
 
         def vectors(row: Value) -> None:
             """Packs a row; its last vector ends with it, and may overlap the one before."""

@@ -7,15 +7,15 @@ requests at once would take as long as packing takes without them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects import cpu
+from tensorgrad.passes.analyses.machine import LINE_BYTES
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.scalars import Value
-
-LINE_BYTES = 64
 
 FRACTION = 16
 """The bits behind the point in the number of lines that an iteration asks for."""
@@ -67,10 +67,11 @@ class Prefetch:
     memory: SSAValue
     start: Value
 
-    def first(self, row: Value, column: Value) -> Value:
-        """Returns the first iteration of a register block, given its number along the rows and the columns."""
-        return (row * self.lines.blocks[1] + column) * self.lines.steps
+    def in_block(self, code: Code, row: Value, column: Value) -> Callable[[Value], None]:
+        """Returns what writes the request of an iteration of a register block, given its number in both directions."""
+        before = (row * self.lines.blocks[1] + column) * self.lines.steps
 
-    def write(self, code: Code, iteration: Value) -> None:
-        """Writes the request of an iteration."""
-        code.append(cpu.PrefetchOp(self.memory, (self.start + self.lines.at(iteration)).ssa))
+        def write(iteration: Value) -> None:
+            code.append(cpu.PrefetchOp(self.memory, (self.start + self.lines.at(before + iteration)).ssa))
+
+        return write
