@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import random
 import stat
 import tempfile
 from contextlib import suppress
@@ -16,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensorgrad.runtime.files import PART, delete_abandoned
+
+TRIM_SHARE = 1 / 64
+"""The bytes written between two trims, on average, as a fraction of the limit: a trim reads the size of every file."""
 
 _log = logging.getLogger("tensorgrad.cache")
 _reported: set[Path] = set()
@@ -31,7 +35,8 @@ class DiskCache:
     Attributes:
         folder: The folder, created with its missing parents when the first entry is written.
         suffix: The suffix of the files' names.
-        most_bytes: The size limit; the least recently used entries are removed first.
+        most_bytes: The size limit, which may be exceeded by `TRIM_SHARE`; the least recently used entries are removed
+            first.
     """
 
     folder: Path
@@ -63,7 +68,7 @@ class DiskCache:
         return data
 
     def write(self, key: str, data: bytes) -> None:
-        """Stores data under a key."""
+        """Stores data under a key, and now and then evicts others."""
         if len(data) > self.most_bytes:
             return
         name = None
@@ -81,6 +86,8 @@ class DiskCache:
         finally:
             if name is not None:
                 _delete(name)
+        if random.random() * TRIM_SHARE * self.most_bytes < len(data):
+            self.trim()
 
     def drop(self, key: str, reason: str) -> None:
         """Deletes a damaged entry, with a warning in the log."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,9 +26,6 @@ SUFFIX = ".o"
 
 CACHE_BYTES = 256 << 20
 """The maximum size of the cache; the least recently used entries are removed first."""
-
-TRIM_SHARE = 1 / 512
-"""The fraction of new entries that trigger a trim, which takes time proportional to the number of files."""
 
 _log = logging.getLogger("tensorgrad.cache")
 
@@ -74,8 +70,6 @@ class Objects:
             objects.append(data)
         folder = None if self._cache is None else self._cache.folder
         _log.debug("%d of %d kernels were compiled before, found in %s", len(texts) - missing, len(texts), folder)
-        if self._cache is not None and missing and random.random() < TRIM_SHARE * missing:
-            self._cache.trim()
         return objects, len(texts) - missing
 
     def _keep(self, job: Job) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -123,10 +124,20 @@ def test_the_least_recently_used_make_room(disk: DiskCache) -> None:
         os.utime(disk.path(key), (age + 1, age + 1))
     assert disk.read("a") == bytes(200), "which makes it the last used"
     disk.write("e", bytes(200))
-    disk.trim()
     assert {path.stem for path in disk.folder.iterdir()} == {"a", "c", "d", "e"}
     disk.write("f", bytes(1001))
     assert disk.read("f") is None and disk.read("e") == bytes(200), "one that is too large displaces nothing"
+
+
+def test_small_entries_seldom_trim(disk: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By chance, as a trim looks at every file: once in as many bytes as may be too many."""
+    small = bytes(int(0.5 * cache.TRIM_SHARE * disk.most_bytes))
+    disk.write("a", bytes(disk.most_bytes - 100))
+    os.utime(disk.path("a"), (0, 0))
+    for key, draw, is_kept in (("b", 0.6, True), ("c", 0.6, True), ("d", 0.4, False)):
+        monkeypatch.setattr(random, "random", lambda draw=draw: draw)
+        disk.write(key, small)
+        assert disk.path("a").exists() == is_kept
 
 
 def test_swapped_object_code_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from native_programs import HELPERS, SHAPES, Network, batch, compiled, module
 import tensorgrad as tg
 from tensorgrad.errors import CompilerError, DeviceError, OptionError
 from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
+from tensorgrad.runtime import cache
 from tensorgrad.runtime.backend import LEAST_GIVEN, SMALL_BYTES, RingSlot
 from tensorgrad.runtime.cpu import CpuExecutable, code, compiler, compiling, objects, stepping, threads
 from tensorgrad.runtime.cpu.profile import profile
@@ -208,10 +209,10 @@ def test_object_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     entry.write_bytes(entry.read_bytes()[:-1] + b"?")
     damaged, whole = code.NativeCode(text), code.NativeCode(text)
     assert (damaged.cached, whole.cached) == (0, 1)
-    monkeypatch.setattr(objects, "CACHE_BYTES", 1)
-    monkeypatch.setattr(objects, "TRIM_SHARE", 1.0)
+    monkeypatch.setattr(objects, "CACHE_BYTES", entry.stat().st_size)
+    monkeypatch.setattr(cache, "TRIM_SHARE", 0.0)
     code.NativeCode(text.replace("7", "8"))
-    assert not list(tmp_path.glob("*.o"))
+    assert len(list(tmp_path.glob("*.o"))) == 1 and not entry.exists()
     monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
     assert objects.cache_folder() is None
     assert code.NativeCode(text).cached == 0
@@ -396,9 +397,10 @@ def test_processes_trim_what_is_kept_beside_each_other(tmp_path: Path) -> None:
     program = f"""
 import sys
 sys.path.insert(0, {HELPERS!r})
+from tensorgrad.runtime import cache
 from tensorgrad.runtime.cpu import code, objects
 from native_programs import module
-objects.CACHE_BYTES, objects.TRIM_SHARE = 4000, 1.0
+objects.CACHE_BYTES, cache.TRIM_SHARE = 4000, 0.0
 for number in range(20):
     code.NativeCode(module(f"f{{sys.argv[1]}}_{{number}}"))
 """

@@ -34,6 +34,7 @@ from tensorgrad.runtime.target import PROFILES, Target
 from tensorgrad.tools.parsing import LocatingParser
 from tensorgrad.tools.tg_opt import EXPECTED_ERRORS, main
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
+from tensorgrad.tools.verifying import verifying
 
 MODEL = MLP(3, 5, 2)
 
@@ -134,7 +135,8 @@ def damage_inputs_of_tests(folder: Path, count: int, patch: pytest.MonkeyPatch) 
     def run(text: str, passes: str) -> None:
         with suppress(*EXPECTED_ERRORS):
             module = LocatingParser(context, text).parse_module()
-            module.verify()
+            with verifying():
+                module.verify()
             verify_dominance(module)
             for pass_ in read_passes(passes) if passes else ():
                 pass_.apply(context, module)

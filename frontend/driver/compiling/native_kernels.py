@@ -49,7 +49,6 @@ def write_by_kernel(
     lowering = start_of(Phase.DEVICE, passes)
     context = _ByKernel(passes, lowering, phases, compile_kernel, source)
     run_pass(module, passes, lowering, phases, context, source)
-    context.finish()
     return context.kernels
 
 
@@ -77,7 +76,6 @@ class _ByKernel(KernelContext):
         self._source = source
         self._declared: set[str] = set()
         self._cache = KernelCache.from_environment(passes[lowering:])
-        self._has_written = False
 
     def written(self, kernel: WrittenKernel, identity: KernelIdentity | None) -> None:
         following = kernel.next_op
@@ -103,7 +101,6 @@ class _ByKernel(KernelContext):
         if self._cache is not None and identity is not None:
             with self._phases.measure("cache"):
                 self._cache.write(identity, kernel, access)
-                self._has_written = True
 
     def recalled(self, identity: KernelIdentity) -> Callable[[str], Operation] | None:
         if self._cache is None:
@@ -119,9 +116,3 @@ class _ByKernel(KernelContext):
             return cached.declaration(name)
 
         return named
-
-    def finish(self) -> None:
-        """Bounds the cache, if kernels were added to it."""
-        if self._cache is not None and self._has_written:
-            with self._phases.measure("cache"):
-                self._cache.trim()

@@ -91,10 +91,6 @@ class KernelCache:
             cached = CachedKernel(code, kernel.workgroup_storage, tuple(access))
             self._disk.write(key, json.dumps(write(cached)).encode())
 
-    def trim(self) -> None:
-        """Evicts the least recently used kernels, until the rest fits."""
-        self._disk.trim()
-
     def _key(self, identity: KernelIdentity) -> str | None:
         """Returns the key of an identity; `None` if its text may not tell it from others: NaNs have payloads."""
         text = repr(identity)

@@ -167,6 +167,5 @@ class ProgramCache:
             return None
 
     def write(self, key: ProgramKey, entry: Entry) -> None:
-        """Stores an entry under a key, evicting others if needed."""
+        """Stores an entry under a key."""
         self._disk.write(key.digest, entry.to_bytes())
-        self._disk.trim()
