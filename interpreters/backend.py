@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import groupby
 from threading import RLock
@@ -15,7 +15,7 @@ from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
 from tensorgrad.interpreters.kernels import KernelExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor, ordered
-from tensorgrad.runtime.backend import DTYPES, ArraySlot, OutputHandle, ScalarInputs, check_inputs
+from tensorgrad.runtime.backend import DTYPES, NOTHING, ArraySlot, OutputHandle, ScalarInputs, check_inputs
 from tensorgrad.runtime.counting import RunCount
 from tensorgrad.runtime.errors import ProgramError
 
@@ -78,14 +78,14 @@ class NumpyExecutable:
         """The names of updated parameters and state, and the indices of the results that update them."""
 
     def step(
-        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Mapping[str, np.ndarray] = NOTHING
     ) -> dict[str, OutputHandle]:
         """Runs the function once.
 
         Args:
-            inputs: One array for each of `program_inputs`.
+            inputs: An array for each of `program_inputs` that is not in `constant`.
             scalars: The scalars, including those that formulas read.
-            constant: The inputs whose arrays never change.
+            constant: The inputs that never change.
 
         Returns:
             A handle for each output.
@@ -94,7 +94,7 @@ class NumpyExecutable:
             InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
         """
         with self.lock:
-            return self._step(inputs, scalars)
+            return self._step({**inputs, **constant}, scalars)
 
     def _step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, OutputHandle]:
         known: dict[Role, Mapping[str, NumpyArray]] = {

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from threading import RLock
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -35,6 +36,10 @@ LEAST_GIVEN = 1 << 16
 """If device memory is host memory, results of at least this many bytes are returned without a copy."""
 
 LARGEST_F32 = float(np.finfo(np.float32).max)
+
+
+NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
+"""No inputs, in each call the same mapping."""
 
 
 class Slot(Protocol):
@@ -95,14 +100,15 @@ class Executable(Protocol):
         ...
 
     def step(
-        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Mapping[str, np.ndarray] = NOTHING
     ) -> Mapping[str, OutputHandle]:
         """Runs the program once.
 
         Args:
-            inputs: One array for each of `program_inputs`.
+            inputs: An array for each of `program_inputs` that is not in `constant`.
             scalars: The scalars, including those that formulas read.
-            constant: The inputs whose arrays never change; such an array is not uploaded again when it is passed again.
+            constant: The inputs that never change: an array is not uploaded again when it is passed again, and a
+                mapping not looked at again.
 
         Raises:
             InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.

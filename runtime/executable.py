@@ -6,11 +6,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import RLock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from tensorgrad.runtime.backend import BufferT, OutputHandle, OutputRing, ScalarInputs, check_inputs
+from tensorgrad.runtime.backend import NOTHING, BufferT, OutputHandle, OutputRing, ScalarInputs, check_inputs
 from tensorgrad.runtime.counting import RunCount, completed
 from tensorgrad.runtime.errors import InputError, ProgramError
 from tensorgrad.runtime.program import (
@@ -30,6 +30,20 @@ from tensorgrad.runtime.stepwise import Stepwise
 from tensorgrad.runtime.target import Target
 
 DeviceT = TypeVar("DeviceT")
+
+
+class Filled(NamedTuple):
+    """The inputs of a step that are where it reads them.
+
+    Attributes:
+        constant: Those that never change.
+        others: The slots of the others.
+        unchanged: The names of constant ones that were there before.
+    """
+
+    constant: Mapping[str, np.ndarray]
+    others: Mapping[str, TensorSlot]
+    unchanged: Collection[str]
 
 
 class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
@@ -76,11 +90,11 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         self._scalars = ScalarInputs(list(self._scalar_slots.values()))
         self.scalar_names = self._scalars.names
         self.shared_bytes = 0
-        self._given: Mapping[str, Any] = {}
+        self._unfilled = self._filled = Filled(NOTHING, self.program_inputs, ())
 
     @abstractmethod
     def step(
-        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Mapping[str, np.ndarray] = NOTHING
     ) -> dict[str, OutputHandle]:
         """Runs the program once; see `Executable.step`."""
 
@@ -140,28 +154,32 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         }
 
     def _fill(
-        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str]
-    ) -> Collection[str]:
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Mapping[str, np.ndarray] = NOTHING
+    ) -> Filled:
         """Validates the arguments of a step, and writes those that changed to the views.
 
-        The caller sets `_given` to these constant inputs once they are where the step reads them.
-
-        Returns:
-            The constant inputs that are the same as in the last step, which were not written again.
+        The caller sets `_filled` to the result once the inputs are where the step reads them.
 
         Raises:
             InputError: An input is missing, unknown, or of the wrong shape or dtype; nothing has changed.
         """
-        given = self._given
-        unchanged = {name for name in constant if name in given and given[name] is inputs.get(name)} if given else ()
-        arrays = check_inputs(self.program_inputs, inputs, known=unchanged)
+        filled = self._filled
+        if constant is filled.constant:
+            arrays = check_inputs(filled.others, inputs)
+            if len(filled.unchanged) < len(constant):
+                filled = filled._replace(unchanged=constant.keys())
+        else:
+            unchanged = {name for name, array in constant.items() if filled.constant.get(name) is array}
+            arrays = check_inputs(self.program_inputs, {**inputs, **constant}, known=unchanged)
+            others = {name: slot for name, slot in self.program_inputs.items() if name not in constant}
+            filled = Filled(constant, others, unchanged)
         numbers = self._scalars.evaluate(scalars)
-        self._given = {}
+        self._filled = self._unfilled
         for name, array in arrays.items():
             self._write_input(name, array)
         for name, number in numbers.items():
             self._scalar_views[name][()] = number
-        return unchanged
+        return filled
 
     def _write_input(self, name: str, array: np.ndarray) -> None:
         """Stores an input's value, which already has the slot's shape and dtype."""

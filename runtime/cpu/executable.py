@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.runtime.backend import OutputHandle, OutputRing, Outputs, Source
+from tensorgrad.runtime.backend import NOTHING, OutputHandle, OutputRing, Outputs, Source
 from tensorgrad.runtime.cpu.calling import CallBuffers
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
@@ -108,14 +108,15 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             buffer[offset : offset + data.size] = data
 
     def step(
-        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Mapping[str, np.ndarray] = NOTHING
     ) -> dict[str, OutputHandle]:
         """Runs the program once.
 
         Args:
-            inputs: One array for each of `program_inputs`.
+            inputs: An array for each of `program_inputs` that is not in `constant`.
             scalars: The scalars, including those that formulas read.
-            constant: The inputs whose arrays never change; one that was passed in the last step is not copied again.
+            constant: The inputs that never change: an array that was passed in the last step is not copied again, and
+                a mapping that was passed there not looked at.
 
         Returns:
             A handle for each output.
@@ -126,7 +127,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             GroupError: Another process of the group did not join, or ended; the step's results are lost.
         """
         with self.lock:
-            self._fill(inputs, scalars, constant)
+            filled = self._fill(inputs, scalars, constant)
             turn = Turn(self.device.pool)
             try:
                 index = self._ring.acquire()
@@ -134,11 +135,11 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
                 # Like `pool`, without the overhead of a context manager, which matters for small steps.
                 pool = turn.begin(self._scratch_bytes) if self._is_parallel else 0
                 self.runs.count_with(partial(self._step, self._plan_address, frame.address, pool, self._scratch))
-                self._given = {name: inputs[name] for name in constant}
+                self._filled = filled
             finally:
                 turn.end()
-                if self._borrowed:
-                    self._borrowed = {name: array for name, array in self._borrowed.items() if name in constant}
+                for name in inputs:
+                    self._borrowed.pop(name, None)
             if self._is_shared:
                 self._check_exchanges()
             if self._faults:
@@ -234,13 +235,13 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         Raises:
             InputError: As `step`.
         """
-        self._fill(inputs, scalars, ())
+        self._fill(inputs, scalars)
         index = self._ring.acquire()
         return self._frame(index), index
 
     def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[np.ndarray]:
         """Prepares a step; see `ProgramExecutable.stepwise`. All inputs are copied to the program's memory."""
-        self._fill(inputs, scalars, ())
+        self._fill(inputs, scalars)
         for name, array in self._borrowed.items():
             self._input_views[name][...] = array
         self._borrowed = {}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import wgpu
 
-from tensorgrad.runtime.backend import OutputHandle, OutputRing
+from tensorgrad.runtime.backend import NOTHING, OutputHandle, OutputRing
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import busiest, named
@@ -154,14 +154,15 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         self._new_ranges = [(0, len(self._host))]
 
     def step(
-        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Mapping[str, np.ndarray] = NOTHING
     ) -> dict[str, OutputHandle]:
         """Runs the program once, asynchronously.
 
         Args:
-            inputs: One array for each of `program_inputs`.
+            inputs: An array for each of `program_inputs` that is not in `constant`.
             scalars: The scalars, including those that formulas read.
-            constant: The inputs whose arrays never change; one that was passed in the last step is not uploaded again.
+            constant: The inputs that never change: an array that was passed in the last step is not uploaded again,
+                and a mapping that was passed there not looked at.
 
         Returns:
             A handle for each output.
@@ -171,9 +172,11 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             DeviceError: The device reported an error.
         """
         with self.lock:
-            self._new_ranges = self._ranges_without(self._fill(inputs, scalars, constant))
+            before, filled = self._filled, self._fill(inputs, scalars, constant)
+            if filled is not before or not filled.constant:
+                self._new_ranges = self._ranges_without(filled.unchanged)
             index = self._within("running", self._submit)
-            self._given = {name: inputs[name] for name in constant}
+            self._filled = filled
             return self._ring.handles(index)
 
     def _submit(self) -> int:
@@ -221,14 +224,14 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         """
         if any(isinstance(step, Collective) for step, _ in runs(self.program.plan)):
             raise DeviceError(f"{self.program.name!r} has collectives: such a step can be measured on the CPU alone")
-        self._new_ranges = self._ranges_without(self._fill(inputs, scalars, ()))
+        self._new_ranges = self._ranges_without(self._fill(inputs, scalars).unchanged)
         with self.device.reporting(f"preparing {self.program.name!r}"):
             index = self._next()
             return [segment for segment in self._segments(index) if not isinstance(segment, Collective | Wait)], index
 
     def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[wgpu.GPUBuffer]:
         """Prepares a step; see `ProgramExecutable.stepwise`."""
-        self._new_ranges = self._ranges_without(self._fill(inputs, scalars, ()))
+        self._new_ranges = self._ranges_without(self._fill(inputs, scalars).unchanged)
         with self.device.reporting(f"preparing {self.program.name!r}"):
             index = self._next()
         buffers = {**self._buffers, **self._ring.buffers(index)}

@@ -7,14 +7,14 @@ of every step since. That is enough to reproduce the same bits, as a program has
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import wgpu
 
-from tensorgrad.runtime.backend import OutputHandle, OutputRing, RingSlot, check_inputs
+from tensorgrad.runtime.backend import NOTHING, OutputHandle, OutputRing, RingSlot, check_inputs
 from tensorgrad.runtime.counting import RunCount, completed
 from tensorgrad.runtime.errors import DeviceLostError, DeviceLostWarning, warn_user
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Collective, Copy, Dispatch, Program, TensorSlot, Wait, runs
@@ -308,7 +308,7 @@ class RestartingExecutable(WebGPUExecutable):
     def move(self, device: WebGPUDevice) -> None:
         """Loads the program on another device, with zeroed parameters and state, or those that it shares."""
         self.device = device
-        self._given = {}
+        self._filled = self._unfilled
         self._load(self._share, self._in_turn)
 
     def wait(self) -> None:
@@ -328,7 +328,7 @@ class RestartingExecutable(WebGPUExecutable):
         return call()
 
     def step(
-        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Mapping[str, np.ndarray] = NOTHING
     ) -> dict[str, OutputHandle]:
         """Runs the program once; see `WebGPUExecutable.step`. Inputs are copied, except constant ones.
 
@@ -342,7 +342,7 @@ class RestartingExecutable(WebGPUExecutable):
         run = super().step
         with self.lock:
             copies = self._given_to(inputs, constant)
-            step = self._record(copies, scalars)
+            step = self._record({**copies, **constant}, scalars)
             outputs = self._surviving(lambda: run(copies, scalars, constant))
             step.outputs = [weakref.ref(handle) for handle in outputs.values()]
             return outputs
@@ -363,10 +363,12 @@ class RestartingExecutable(WebGPUExecutable):
         step.outputs = [weakref.ref(handle) for handle in outputs.values()]
         return outputs
 
-    def _given_to(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> dict[str, np.ndarray]:
-        """Returns copies of a step's inputs, except constant ones, and takes a snapshot if one is due."""
-        checked = check_inputs(self.program_inputs, inputs)
-        copies = {name: value if name in constant else np.array(value) for name, value in checked.items()}
+    def _given_to(
+        self, inputs: Mapping[str, Any], constant: Mapping[str, np.ndarray] = NOTHING
+    ) -> dict[str, np.ndarray]:
+        """Returns copies of a step's inputs, without constant ones, and takes a snapshot if one is due."""
+        checked = check_inputs(self.program_inputs, {**inputs, **constant})
+        copies = {name: np.array(checked[name]) for name in inputs}
         if self._changes and self._journal.is_due:
             first = self._journal.members[0]()
             assert first is not None

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import functools
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -394,3 +394,37 @@ def test_results_live_on_the_device(device: tg.DeviceName) -> None:
     before = training.parameters()["weight"]
     weight.zero_()
     assert np.array_equal(training.parameters()["weight"], before) and weight.device == device
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
+@pytest.mark.parametrize("size", [3, 40_000])
+def test_any_source_may_follow_another(device: tg.DeviceName, size: int) -> None:
+    """Arrays of NumPy's and tensors that change in place, tensors that can't, results, and several models in turn."""
+    draw = np.random.default_rng(0)
+    step = tg.jit(lambda layer, x, y: (x + 2 * y) * layer["scale"], device=device)
+    layers = [{"scale": tg.array(float(scale))} for scale in range(1, 4)]
+    array, live = np.zeros(size, np.float32), tg.tensor(np.zeros(size, np.float32), device="cpu")
+    fixed, result = tg.array(np.full(size, 7.0, np.float32)), tg.array(np.ones(size, np.float32))
+    for _ in range(60):
+        array += 1.0
+        live += 2.0
+        layer = layers[draw.integers(3)]
+        x, y = ((array, live, fixed, result)[draw.integers(4)] for _ in range(2))
+        expected = (np.array(x) + 2 * np.array(y)) * float(layer["scale"])
+        actual = step(layer, x, y)
+        np.testing.assert_array_equal(actual, expected)
+        result = result if draw.integers(2) else tg.array(np.asarray(actual) % 5)
+    assert step.specializations == 1
+
+
+def test_what_is_donated_may_be_passed_elsewhere() -> None:
+    step = tg.jit(lambda state, x: (state + x, 3 * x), donate="state", device="cpu")
+    other = tg.jit(lambda state, x: state - x, donate="state", device="cpu")
+    ones = np.ones(4, np.float32)
+    total, state, x = 0 * ones, cast(Any, 0 * ones), cast(Any, ones)
+    for number in range(1, 9):
+        total = total + np.array(x)
+        state, tripled = step(state, x)
+        np.testing.assert_array_equal(other(9 * ones, state), 9 - total)
+        np.testing.assert_array_equal(state, total)
+        x = tripled if number % 3 == 0 else ones

@@ -61,7 +61,7 @@ def cost(device: tg.DeviceName | None, at: int, gradients: bool) -> int:
         return calls(lambda: np.asarray(function(model, X)))
 
 
-@pytest.mark.parametrize(("device", "gradients", "most"), [(None, True, 6), ("cpu", True, 16), ("cpu", False, 8)])
+@pytest.mark.parametrize(("device", "gradients", "most"), [(None, True, 0), ("cpu", True, 16), ("cpu", False, 8)])
 def test_calls_of_python_for_each_parameter(device: tg.DeviceName | None, gradients: bool, most: int) -> None:
     """A walk through the module would make dozens, and tracing anew thousands."""
     few, many = cost(device, FEW, gradients), cost(device, MANY, gradients)

@@ -6,7 +6,7 @@ import html
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ from tensorgrad.driver.stepping.nested_inputs import Nesting
 from tensorgrad.eager.devices import EagerDevice
 from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.report import CompilationReport
-from tensorgrad.runtime.backend import OutputHandle, check_inputs, named_inputs
+from tensorgrad.runtime.backend import NOTHING, OutputHandle, check_inputs, named_inputs
 from tensorgrad.runtime.conversion import kind_of, to_numpy
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
@@ -171,12 +171,12 @@ class Specialization(Compiled):
         self._results = Results(results, device_of_results(compilation.recipe))
         self.ranges = ranges
 
-    def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
+    def run(self, inputs: Mapping[str, Any], constant: Mapping[str, np.ndarray] = NOTHING) -> Any:
         """Runs it, and returns the tree of its results.
 
         Args:
             inputs: An array for each input; with a group, the whole batch or this process's part.
-            constant: The inputs whose arrays never change.
+            constant: Further inputs, which never change; see `Executable.step`.
         """
         if self._distribution is not None:
             inputs = self._distribution.own(inputs)

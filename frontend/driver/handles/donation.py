@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from tensorgrad.driver.compiling.compilation import Compilation
 from tensorgrad.driver.handles.compiled import Specialization, device_of_results
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.runtime.backend import ArraySlot, OutputHandle
+from tensorgrad.runtime.backend import NOTHING, ArraySlot, OutputHandle
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.tensor import Array, Traced
@@ -123,13 +123,12 @@ class Donating(Specialization):
         """Returns a copy of a state."""
         return self._executable.read([name])[name]
 
-    def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
+    def run(self, inputs: Mapping[str, Any], constant: Mapping[str, np.ndarray] = NOTHING) -> Any:
         """Runs it; see `Specialization.run`. An input may be a `StateHandle`."""
         with self.lock:
             self._place({name: inputs[name] for name in self._states})
             others = {name: _array(value) for name, value in inputs.items() if name not in self._states}
-            others_constant = [name for name in constant if name in others]
-            results = iter(super().run(others, others_constant))
+            results = iter(super().run(others, constant))
             handles = {name: StateHandle(self._slot(name), self) for name in self._states}
             self._handles = [weakref.ref(handle) for handle in handles.values()]
             make = Array if self._device is None else self._device.output

@@ -103,7 +103,7 @@ def new_eager_device(name: str, device: ProgramDevice, compiled_at: int) -> Reco
 
 
 def _called(executable: Executable, inputs: Mapping[str, NumpyArray], outputs: Sequence[str]) -> list[OutputHandle]:
-    results = executable.step(inputs, {}, list(inputs))
+    results = executable.step({}, {}, inputs)
     return [results[name] for name in outputs]
 
 

@@ -20,6 +20,7 @@ from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snapshots
 from tensorgrad.driver.handles.compiled import MOST_SPECIALIZATIONS, Specialization, Specializations
 from tensorgrad.driver.handles.donation import Donating, Donation, StateHandle
+from tensorgrad.driver.handles.last_call import LastCall, kinds_of
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.driver.stepping.broadcast_check import warn_of_pairs
 from tensorgrad.driver.stepping.model_tracing import checked_results
@@ -82,6 +83,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         is_plain = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
         self._positional = tuple(self._signature.parameters) if is_plain else None
         self._differentiated: OrderedDict[Key, Computation] = OrderedDict()
+        self._last: LastCall | None = None
 
     @functools.cached_property
     def _device(self) -> ProgramDevice | None:
@@ -123,20 +125,33 @@ class Jitted(Specializations[Key], Generic[Result]):
             arguments = {name: opened(value) for name, value in bound.arguments.items() if name not in self._static}
             leaves, structure = trees.leaves_and_structure(arguments)
             known = self._static_key(bound), structure
-            if is_grad_enabled() and any(map(_requires_gradient, leaves)):
+            last = self._last if self._last is not None and self._last.is_like(known, leaves) else None
+            places = range(len(leaves)) if last is None else last.varying
+            if is_grad_enabled() and any(_requires_gradient(leaves[place]) for place in places):
                 return self._differentiable(bound, arguments, leaves, known)
-            host = map(_state_or_host_array if self._donate else _host_array, leaves)
-            arrays = [
-                self._array(leaves[at], arguments, at) if array is None else array for at, array in enumerate(host)
-            ]
-            key = (*known, tuple([(array.shape, array.dtype) for array in arrays]))
-            compiled = self._compiled(key, lambda: self._traced(bound, arguments, arrays))
-            names = compiled.inputs
-            constant = {name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Array)}
-            return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
+            arrays = self._arrays(leaves, places, arguments)
+            if last is None or kinds_of(arrays) != last.kinds:
+                arrays = self._arrays(leaves, range(len(leaves)), arguments)
+                last = self._call(bound, arguments, leaves, known, arrays)
+                arrays = [arrays[place] for place in last.varying]
+            return closed(last.run(arrays))
         except BaseException as error:
             trim(error)
             raise
+
+    def _call(
+        self,
+        bound: inspect.BoundArguments,
+        arguments: Mapping[str, Any],
+        leaves: Sequence[Any],
+        known: Key,
+        arrays: Sequence[Any],
+    ) -> LastCall:
+        """Returns a call with new leaves or shapes, for which the function is compiled if it isn't yet."""
+        compiled = self._compiled((*known, kinds_of(arrays)), lambda: self._traced(bound, arguments, arrays))
+        donated = frozenset(name for name in compiled.inputs if name.partition(".")[0] in self._donate)
+        self._last = LastCall(known, leaves, arrays, compiled, donated)
+        return self._last
 
     def _differentiable(
         self, bound: inspect.BoundArguments, arguments: Mapping[str, Any], leaves: Sequence[Any], known: Key
@@ -169,6 +184,15 @@ class Jitted(Specializations[Key], Generic[Result]):
             return self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise InputError(f"{self._name}(): {error}; it takes {self._signature}") from None
+
+    def _arrays(self, leaves: Sequence[Any], places: Sequence[int], arguments: Mapping[str, Any]) -> list[Any]:
+        """Returns the arrays of some leaves; for a donated one, the state that it is."""
+        held = _state_or_host_array if self._donate else _host_array
+        arrays = [held(leaves[place]) for place in places]
+        return [
+            self._array(leaves[place], arguments, place) if array is None else array
+            for place, array in zip(places, arrays, strict=True)
+        ]
 
     def _array(self, leaf: Any, arguments: Mapping[str, Any], place: int) -> np.ndarray:
         # A device has its own memory; NumPy may return an argument as a result, so there it has to be copied.
