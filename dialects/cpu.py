@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
+    I64,
     ArrayAttr,
     IndexType,
+    IntegerAttr,
     MemRefType,
     StringAttr,
     SymbolNameConstraint,
     VectorType,
     f32,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
 from xdsl.irdl import (
@@ -126,6 +129,49 @@ class PrefetchOp(IRDLOperation):
 
 
 @irdl_op_definition
+class LoadLanesOp(IRDLOperation):
+    """Loads `count` neighbouring elements into the lanes of a vector from lane `first` on; the others are zero.
+
+    Example:
+        %vector = cpu.load_lanes %memory[%index] first 1 count 7 : memref<1024xf32>, vector<16xf32>
+    """
+
+    name = "cpu.load_lanes"
+    memory = operand_def(MemRefType)
+    index = operand_def(IndexType)
+    first = prop_def(IntegerAttr[I64])
+    count = prop_def(IntegerAttr[I64])
+    result = result_def(VectorType)
+
+    assembly_format = (
+        "$memory `[` $index `]` `first` $first `count` $count attr-dict `:` type($memory) `,` type($result)"
+    )
+
+    def __init__(
+        self, memory: SSAValue, index: SSAValue, first: int, count: int, result: VectorType[Attribute]
+    ) -> None:
+        super().__init__(
+            operands=[memory, index],
+            properties={"first": IntegerAttr(first, i64), "count": IntegerAttr(count, i64)},
+            result_types=[result],
+        )
+
+    @property
+    def lanes(self) -> range:
+        """The lanes that are loaded."""
+        first, count = self.first.value.data, self.count.value.data
+        return range(first, first + count)
+
+    def verify_(self) -> None:
+        kind, lanes = self.result.type, self.lanes
+        if len(kind.get_shape()) != 1 or not 0 <= lanes.start < lanes.stop <= kind.element_count():
+            raise VerifyException(f"there are no {len(lanes)} lanes from {lanes.start} on in {kind}")
+        element = cast("MemRefType[Attribute]", self.memory.type).element_type
+        if element != kind.element_type:
+            raise VerifyException(f"the elements are {element}, those of the vector {kind.element_type}")
+
+
+@irdl_op_definition
 class PairOp(IRDLOperation):
     """Rounds two numbers to bf16, to nearest and ties to even, and puts them into one word, the first in its low half.
 
@@ -211,4 +257,4 @@ class DotPairsOp(IRDLOperation):
         _verify_lanes(self.result.type, "sums")
 
 
-Cpu = Dialect("cpu", [KernelOp, PrefetchOp, PairOp, PairNeighboursOp, DotPairsOp], [])
+Cpu = Dialect("cpu", [KernelOp, PrefetchOp, LoadLanesOp, PairOp, PairNeighboursOp, DotPairsOp], [])

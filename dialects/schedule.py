@@ -323,6 +323,8 @@ class PackedSchedule(NativeSchedule):
         pairs: 1 if pairs of iterations are multiplied at once: the factors are rounded to bf16, and packed as such.
         pitch: The elements of a line, if columns are windows of an image that are read from a padded copy of it; the
             columns between the end of one line and the start of the next are computed and left out. Otherwise 0.
+        lines: The lines of columns that have a vector in registers at a time, if there is one row and columns are
+            windows of an image, which is read in place; 0 if registers have neighbouring columns.
         along_steps: How many columns have their sums in registers at a time, as vectors along the reduction: if there
             is one row and columns are read from a padded image, or if both operands are contiguous along it and columns
             are read in place; 0 if vectors run along the columns.
@@ -342,6 +344,7 @@ class PackedSchedule(NativeSchedule):
     direct_columns: int = 0
     pairs: int = 0
     pitch: int = 0
+    lines: int = 0
     along_steps: int = 0
 
     def extents(self, grid: Sequence[int]) -> Extents:
@@ -360,8 +363,15 @@ class PackedSchedule(NativeSchedule):
     def tiles_over(self, grid: Sequence[int]) -> tuple[int, int]:
         """Returns the numbers of tiles that cover the rows and the columns."""
         _, rows, columns = self.extents(grid)
-        whole = columns // self.columns * self.columns
-        return -(-rows // self.tile_rows), max(-(-whole // self.tile_columns), 1)
+        return -(-rows // self.tile_rows), max(-(-self.whole(columns) // self.tile_columns), 1)
+
+    def whole(self, columns: int) -> int:
+        """Returns how many of some columns are in whole register blocks; all if these consist of lines."""
+        return columns if self.lines else columns // self.columns * self.columns
+
+    def block_columns(self, grid: Sequence[int]) -> int:
+        """Returns the columns of which a tile has a multiple: those of a register block, or of its lines."""
+        return self.lines * grid[self.column[-1]] or self.columns
 
     def tasks_over(self, grid: Sequence[int]) -> int:
         """Returns the number of tasks that cover a grid."""
@@ -376,7 +386,9 @@ class PackedSchedule(NativeSchedule):
         """
         if self.direct_columns and self.pitch:
             raise VerifyException("columns are read in place or from a padded image, not both")
-        if self.tile_rows % self.rows or self.tile_columns % self.columns or self.columns % self.lanes:
+        if self.lines and (self.tile_rows > 1 or self.columns > self.lanes or self.pitch or self.along_steps):
+            raise VerifyException("registers hold a vector of each line only for one row, of an image read in place")
+        if self.tile_rows % self.rows or self.tile_columns % self.block_columns(grid) or self.columns % self.lanes:
             raise VerifyException("a block in registers must divide the tile, and its columns must be whole vectors")
         rows = self.extents(grid)[1]
         if self.rows > rows:

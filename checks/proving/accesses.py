@@ -14,7 +14,7 @@ from tensorgrad.checks.proving.symbols import Symbols
 from tensorgrad.checks.proving.terms import Condition, Linear, negation, nonnegative, number
 from tensorgrad.dialects import cpu, wgsl
 
-ACCESSES = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp)
+ACCESSES = (memref.LoadOp, memref.StoreOp, vector.LoadOp, vector.StoreOp, cpu.LoadLanesOp)
 WRITES = (memref.StoreOp, vector.StoreOp)
 NO_ACCESSES = (wgsl.WorkgroupAllocOp, memref.AllocaOp, cpu.PrefetchOp)
 """Ops of a memory that neither read nor write it."""
@@ -141,8 +141,11 @@ class Accesses:
         value = op.operands[0] if written else op.results[0]
         buffer, *indices = op.operands[1:] if written else op.operands
         shape = cast("MemRefType[Attribute]", buffer.type).get_shape()
-        vectors = isinstance(op, vector.LoadOp | vector.StoreOp)
-        width = cast("VectorType[Any]", value.type).element_count() if vectors else 1
+        width = 1
+        if isinstance(op, vector.LoadOp | vector.StoreOp):
+            width = cast("VectorType[Any]", value.type).element_count()
+        elif isinstance(op, cpu.LoadLanesOp):
+            width = len(op.lanes)
         symbols = tuple(self._symbols.value(index) for index in indices)
         return Access(op, buffer, symbols, tuple(shape), width, conditions, loops)
 

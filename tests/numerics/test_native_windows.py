@@ -63,6 +63,9 @@ WINDOWS: Mapping[str, tuple[Shapes, Mapping[str, Any]]] = {
     "depthwise, padded by more than a line": (((1, 2, 3, 2), (2, 1, 5, 5)), {"padding": 4, "groups": 2}),
     "depthwise, down": (((2, 3, 9, 20), (3, 1, 3, 1)), {"stride": (1, 2), "groups": 3}),
     "depthwise, across": (((2, 3, 9, 20), (3, 1, 1, 3)), {"stride": (2, 1), "groups": 3}),
+    "depthwise, in blocks of lines": (((2, 3, 50, 70), (3, 1, 3, 3)), {"padding": 1, "groups": 3}),
+    "depthwise, strided, in blocks": (((1, 2, 61, 130), (2, 1, 5, 5)), {"padding": 2, "stride": 2, "groups": 2}),
+    "depthwise, no block inside": (((2, 2, 9, 9), (2, 1, 12, 3)), {"padding": (11, 1), "groups": 2}),
     "several tiles of lines": (((1, 40, 30, 90), (4, 40, 3, 3)), {"padding": 1}),
     "small images": (((3, 6, 8, 8), (40, 6, 3, 3)), {"padding": 1}),
     "tiny images": (((9, 3, 3, 3), (40, 3, 3, 3)), {"padding": 1}),
@@ -247,8 +250,6 @@ def test_columns_of_several_parts_are_read_in_runs() -> None:
         ("same", 16),
         ("unpadded", 20),
         ("strided", 16),
-        ("depthwise", 18),
-        ("depthwise, strided", 21),
         ("many rows", 0),
         ("pointwise", 0),
     ],
@@ -257,6 +258,23 @@ def test_images_are_padded_if_that_costs_less_than_packing(name: str, pitch: int
     """A line of a padded image has its windows, and as many elements as a window reaches further."""
     schedule, _ = contractions(name)[0]
     assert schedule.pitch == pitch
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("same", 0),
+        ("depthwise", 9),
+        ("depthwise, strided", 9),
+        ("depthwise, in blocks of lines", 5),
+        ("depthwise, no block inside", 5),
+        ("three axes", 0),
+    ],
+)
+def test_depthwise_windows_of_several_lines_are_in_registers(name: str, lines: int) -> None:
+    """All lines, if there are as many sums in registers, or else such blocks that the last one is nearly whole."""
+    schedule, _ = contractions(name)[0]
+    assert schedule.lines == lines
 
 
 @pytest.mark.parametrize(
@@ -349,6 +367,10 @@ def test_derivatives_of_depthwise_weights(options: Mapping[str, int]) -> None:
         ({"pitch": 15}, "is scheduled to pad an image, but"),
         ({"depth": 35}, "is scheduled to pad an image, but"),
         ({"along_steps": 4, "direct_rows": 0}, "is scheduled to have vectors along its reduction, but"),
+        (
+            {"pitch": 0, "lines": 7, "columns": 8, "tile_columns": 196},
+            "is scheduled to have several lines in registers",
+        ),
     ],
 )
 def test_images_that_are_not_padded_so_are_refused(change: Mapping[str, int], message: str) -> None:

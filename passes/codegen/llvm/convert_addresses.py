@@ -17,6 +17,8 @@ from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tensorgrad.dialects import cpu
+
 
 @dataclass(frozen=True)
 class Index:
@@ -104,7 +106,13 @@ class Indices:
         return result
 
 
-ACCESSES: Mapping[type[Operation], int] = {memref.LoadOp: 1, vector.LoadOp: 1, memref.StoreOp: 2, vector.StoreOp: 2}
+ACCESSES: Mapping[type[Operation], int] = {
+    memref.LoadOp: 1,
+    vector.LoadOp: 1,
+    cpu.LoadLanesOp: 1,
+    memref.StoreOp: 2,
+    vector.StoreOp: 2,
+}
 """Memory accesses, and the number of operands that precede the indices of each."""
 
 

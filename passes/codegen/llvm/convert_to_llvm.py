@@ -10,6 +10,7 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import llvm, memref, scf, vector
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
@@ -28,7 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu
-from tensorgrad.dialects.buf import buffer_bytes, element_of
+from tensorgrad.dialects.buf import buffer_bytes, element_bytes, element_of
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import short_ints
 from tensorgrad.passes.analyses.blocks import rounded_up
@@ -163,6 +164,8 @@ class _Function(Builder):
                 self.env[op.result] = self._load(op.base, op.indices, op.result.type)
             case vector.StoreOp():
                 self._store(op.vector, op.base, op.indices)
+            case cpu.LoadLanesOp():
+                self.env[op.result] = self._load_lanes(op)
             case cpu.PrefetchOp():
                 self._prefetch(op)
             case scf.ForOp():
@@ -240,6 +243,19 @@ class _Function(Builder):
             op.attributes[cpu.BELOW] = below
         loaded = self.add(op)
         return loaded if type_ != i1 else self.compare("ne", loaded, self.integer(0, i32))
+
+    def _load_lanes(self, op: cpu.LoadLanesOp) -> SSAValue:
+        kind, lanes = cast("VectorType[AnyFloat]", op.result.type), op.lanes
+        element, count = self.type_of(kind.element_type), kind.element_count()
+        loaded = VectorType(kind.element_type, [len(lanes)])
+        address = self._address(op.memory, [op.index], loaded)
+        address = self.offset(address, self.number(-lanes.start), element, inbounds=False)
+        size = self.integer(element_bytes(kind.element_type), i32)
+        masks = VectorType(i1, [count])
+        mask = self.constant(DenseIntOrFPElementsAttr.from_list(masks, [lane in lanes for lane in range(count)]), masks)
+        name = f"llvm.masked.load.v{count}{element}.p0"
+        zeros = self.constant(DenseIntOrFPElementsAttr.from_list(kind, [0.0] * count), kind)
+        return self.intrinsic(name, (address, size, mask, zeros), kind)
 
     def _store(self, value: SSAValue, memory: SSAValue, indices: Sequence[SSAValue]) -> None:
         stored = self.env[value]

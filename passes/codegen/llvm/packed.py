@@ -24,6 +24,7 @@ from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops
 from tensorgrad.passes.codegen.llvm.factors import Factor, Tile, Window, over_runs
+from tensorgrad.passes.codegen.llvm.line_blocks import LineBlocks
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packed_product import Product
 from tensorgrad.passes.codegen.llvm.packing import Columns, pairs_of, sequential
@@ -172,7 +173,7 @@ class _Task:
         computed_before = begin - first_row if first_row is not begin else None
         row_count = _count(code, first_row, rows, schedule.tile_rows)
         is_last = None if across == 1 else column_tile.equals(across - 1)
-        whole = columns // schedule.columns * schedule.columns
+        whole = schedule.whole(columns)
         column_count = whole_count = (
             _count(code, first_column, whole, schedule.tile_columns) if whole else code.number(0)
         )
@@ -188,7 +189,9 @@ class _Task:
         code, product = self.code, self.product
         for axis, first, count in zip(product.axes, self.tile.first, (self.row_count, self.column_count), strict=True):
             axis.fill(code, first, count)
-        if product.ranges == 1:
+        if product.line_blocks is not None:
+            self._over_lines(product.line_blocks)
+        elif product.ranges == 1:
             self._range(_Range(code.number(0), code.number(product.steps)))
         else:
             sequential(code, code.number(product.ranges), self._numbered)
@@ -304,6 +307,24 @@ class _Task:
             _when(code, self.is_last, behind)
 
     # Products
+
+    def _over_lines(self, blocks: LineBlocks) -> None:
+        """Multiplies the only row with the windows of several lines at a time, and runs the epilogue on these."""
+        code, product, zero = self.code, self.product, self.code.number(0)
+        part = _Range(zero, code.number(product.steps))
+        factor, steps = self._factor(product.factors.row, part, is_row=True), map(code.number, range(product.steps))
+        if product.rows is None:
+            elements = [factor.value(code, factor.at_row(code, zero), factor.at_step(code, step)) for step in steps]
+        else:
+            product.step_axis.fill(code, part.start, part.count, self._has_product)
+            product.rows.pack(code, zero, part.count, factor)
+            elements = [product.rows.element(code, 0, step) for step in steps]
+        row = product.axes[0].indices(code, self.tile.first[0], zero)
+
+        def finish(at: Value, column: list[Value]) -> None:
+            self._finish_element(at, self.tile.loops(code, row, column))
+
+        blocks.write(code, self.tile, self.column_count, elements, finish)
 
     def _over_columns(self, rows: _RowBlock, part: _Range) -> None:
         """Multiplies a block of rows with all columns of the tile."""

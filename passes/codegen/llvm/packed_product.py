@@ -34,13 +34,14 @@ from tensorgrad.passes.analyses.factors import (
     unrounded_both,
 )
 from tensorgrad.passes.analyses.kinds import summed_stage
-from tensorgrad.passes.analyses.windows import OperandPosition, plain_place, run_along, windows_of
+from tensorgrad.passes.analyses.windows import OperandPosition, Windows, plain_place, run_along, windows_of
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_widths
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
 from tensorgrad.passes.codegen.common.stage_loops import Loops
 from tensorgrad.passes.codegen.llvm import prefetch
 from tensorgrad.passes.codegen.llvm.factors import Axis, FactorLayout, Tile
+from tensorgrad.passes.codegen.llvm.line_blocks import LineBlocks, has_line_blocks
 from tensorgrad.passes.codegen.llvm.loops import new_array
 from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Columns, Lines, Panels
 from tensorgrad.passes.codegen.llvm.padded_image import PaddedImage
@@ -77,6 +78,8 @@ class Product:
         columns: The same for columns.
         far_lines: What of the columns is prefetched; `None` if nothing is.
         image: The padded copy of the image that columns are windows of, if they are read from one.
+        has_windows: Whether columns are read as windows of an image, from a padded copy or in place.
+        line_blocks: What sums the windows of several lines at a time, if the schedule has them.
         step_vectors: What sums windows with vectors along the reduction, if the schedule has them.
         line_sums: The memory for sums of a register block with vectors along the reduction, of plain columns.
         sums: The memory for sums; `None` if they stay in registers.
@@ -104,6 +107,7 @@ class Product:
                     "rounded to bf16, or are read in place"
                 )
         self.kernel, self.stage, self.factors, self.schedule = kernel, stage, factors, schedule
+        self.has_windows = bool(schedule.pitch or schedule.lines)
         self.element = element_of(stage.outputs[0])
         grid, own = schedule.padded(kernel.extents), loop_extents(stage)[len(kernel.extents) :]
         self.own, self.steps = own, math.prod(own)
@@ -115,10 +119,10 @@ class Product:
         skips = bool(self.conditions)
         self.layouts = {
             value: FactorLayout.of(stage, value, kernel.extents, schedule.row, schedule.column, skips, schedule.rows)
-            for value in (factors.row, *(() if schedule.pitch else (factors.column,)))
+            for value in (factors.row, *(() if self.has_windows else (factors.column,)))
         }
         columns = self.extents[2]
-        self.tail = Columns.behind(columns, schedule.columns, schedule.lanes)
+        self.tail = None if schedule.lines else Columns.behind(columns, schedule.columns, schedule.lanes)
         self.whole = Columns((schedule.lanes,) * (schedule.columns // schedule.lanes), schedule.columns)
         self.is_cut = self.tail is not None and self.tail.filled < self.tail.width
         if schedule.along_steps and not schedule.pitch:
@@ -131,20 +135,24 @@ class Product:
         self.room = schedule.tile_columns + (self.tail.width if self.tail is not None else 0)
         self.stores = self._stores_sums()
         self.rows = None if schedule.direct_rows else self._lines(top)
-        self.columns = None if schedule.direct_columns or schedule.pitch else self._panels(top)
+        self.columns = None if schedule.direct_columns or self.has_windows else self._panels(top)
+        self.line_blocks = self._line_blocks(top) if schedule.lines else None
         self.image = self._padded_image(top) if schedule.pitch else None
         self.far_lines = self._far_lines()
         held = schedule.rows if self.ranges == 1 else schedule.tile_rows
         self.step_vectors = self._step_vectors(top) if schedule.along_steps and schedule.pitch else None
         has_line_sums = schedule.along_steps and not schedule.pitch
         self.line_sums = self._array(top, schedule.rows * schedule.columns) if has_line_sums else None
-        self.sums = None if self.stores and self.ranges == 1 else self._array(top, held * self.room)
+        if self.line_blocks is not None:
+            self.sums = self.line_blocks.sums
+        else:
+            self.sums = None if self.stores and self.ranges == 1 else self._array(top, held * self.room)
         self.widths = block_widths(self.ranges, 1, MOST_BLOCKS)
         self.sums_of_blocks = [self._array(top, held * self.room) for _ in self.widths]
         array = partial(new_array, top, i32)
         self.axes = (
             Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array),
-            Axis([] if schedule.pitch else [grid[loop] for loop in schedule.column], self.room, array),
+            Axis([] if self.has_windows else [grid[loop] for loop in schedule.column], self.room, array),
         )
         self.step_axis = Axis(own, self.depth, array, skips)
         self.inmost = max((k for k, loop in enumerate(schedule.column) if grid[loop] > 1), default=0)
@@ -155,7 +163,7 @@ class Product:
 
     def _stores_sums(self) -> bool:
         """Returns whether the sums are the results, and vectors of them are contiguous there."""
-        if len(self.kernel.stages) > 1 or self.is_cut or self.schedule.pitch:
+        if len(self.kernel.stages) > 1 or self.is_cut or self.has_windows:
             return False
         place, schedule = maps_of(self.stage)[len(self.stage.inputs)], self.schedule
         (output,) = self.stage.outputs
@@ -192,14 +200,28 @@ class Product:
 
     def _padded_image(self, top: Block) -> PaddedImage:
         """Allocates the memory for a padded image."""
-        rank, columns = len(self.kernel.extents), self.schedule.column
-        windows = windows_of(self.stage, self.factors.column, rank, columns, self.conditions)
+        windows = self._windows()
         if windows is None or self.schedule.pitch != windows.pitch or self.depth % windows.taps:
             raise DiagnosticException(
                 f"the kernel at {line_of(self.kernel.location)} is scheduled to pad an image, but its columns are no "
                 f"windows in lines of {self.schedule.pitch} elements, or its depth is no multiple of a window"
             )
         return PaddedImage.of(self.stage, windows, self.schedule, self.room, self.depth, top)
+
+    def _windows(self) -> Windows | None:
+        """Returns the windows that the columns are; `None` if they are none."""
+        rank, columns = len(self.kernel.extents), self.schedule.column
+        return windows_of(self.stage, self.factors.column, rank, columns, self.conditions)
+
+    def _line_blocks(self, top: Block) -> LineBlocks:
+        """Allocates the memory for the sums of several lines."""
+        windows = self._windows() if self.extents[1] == 1 else None
+        if windows is None or not has_line_blocks(self.stage, windows, self.conditions):
+            raise DiagnosticException(
+                f"the kernel at {line_of(self.kernel.location)} is scheduled to have several lines in registers, but "
+                "does not multiply one row with small windows of one image"
+            )
+        return LineBlocks.of(self.stage, windows, self.schedule, top)
 
     def _step_vectors(self, top: Block) -> StepVectors:
         """Allocates the memory for sums with vectors along the reduction."""

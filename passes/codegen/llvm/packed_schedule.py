@@ -33,6 +33,7 @@ from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
 from tensorgrad.passes.codegen.llvm.factors import FactorLayout, is_in_blocks
+from tensorgrad.passes.codegen.llvm.line_blocks import has_line_blocks
 from tensorgrad.passes.codegen.llvm.step_vectors import has_step_vectors
 from tensorgrad.runtime.target import Target
 
@@ -111,6 +112,9 @@ cache lines that fit into L1, or share its sets."""
 
 LEAST_SUMS = 8
 """The fewest sums in registers that hide the latency of a multiplication, with few rows."""
+
+MOST_LINES = 8
+"""The most lines that have a vector in registers, if these can't have one of each."""
 
 LEAST_LINES = 4
 """The fewest lines of a tile of windows, since the windows of the next tile meet the last ones too."""
@@ -389,8 +393,8 @@ def _padded_across(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterat
             yield _padded_schedule(kernel, stage, sides, target, *known)
 
 
-def _windows(stage: GenericOp, rank: int, sides: Sides) -> tuple[Factors, Windows, bool] | None:
-    """Returns a product's factors, the windows that its columns are, and whether vectors may run along the reduction.
+def _windows(stage: GenericOp, rank: int, sides: Sides) -> tuple[Factors, Windows, list[SSAValue]] | None:
+    """Returns a product's factors, the windows that its columns are, and under which conditions there is a product.
 
     Returns:
         `None` if it is no product of these sides, or its columns are no windows.
@@ -400,7 +404,7 @@ def _windows(stage: GenericOp, rank: int, sides: Sides) -> tuple[Factors, Window
         return None
     holding = step_conditions(stage, factors, (*sides[0], *sides[1]))
     windows = windows_of(stage, factors.column, rank, sides[1], holding)
-    return None if windows is None else (factors, windows, has_step_vectors(windows, holding))
+    return None if windows is None else (factors, windows, holding)
 
 
 def _padded_schedule(
@@ -410,9 +414,9 @@ def _padded_schedule(
     target: Target,
     factors: Factors,
     windows: Windows,
-    has_steps: bool,
+    conditions: Sequence[SSAValue],
 ) -> PackedSchedule:
-    """Returns the schedule of windows in a padded image; `has_steps` if vectors may run along the reduction."""
+    """Returns the schedule of windows in a padded image, or of several lines of them at a time."""
     grid = kernel.extents
     rest, rows, columns = _extents(kernel, sides)
     size = element_bytes(element_of(stage.outputs[0]))
@@ -423,6 +427,7 @@ def _padded_schedule(
     most_sums = most_rows * most_vectors
     # A line of the reduction may take fewer vectors along it, for each column, than along the columns.
     axis = windows.axes[-1]
+    has_steps = has_step_vectors(windows, conditions)
     is_along = has_steps and rows == 1 and columns * -(-axis.taps // lanes) * axis.advance < axis.taps * vectors
     along_steps = evenest(columns, most_sums) if is_along else 0
     across = vectors if along_steps else min(max(most_vectors, min(LEAST_SUMS, most_sums) // rows), vectors)
@@ -437,6 +442,8 @@ def _padded_schedule(
     lines = max(PANEL_BYTES // (planes * size) - windows.axes[0].reach, LEAST_LINES)
     block = lanes * across
     widest = padded if windows.is_transposed else lines * windows.pitch
+    if rows == 1 and not along_steps and has_line_blocks(stage, windows, conditions):
+        return _in_lines(kernel, sides, target, windows, bool(direct_rows))
     schedule = PackedSchedule(
         groups=(1, 1, 1),
         row=sides[0],
@@ -454,6 +461,31 @@ def _padded_schedule(
     # Each tile of a transposed image copies whole lines.
     least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, 0)
     return _cut(schedule, kernel, rest * rows * columns * steps, *least)
+
+
+def _in_lines(kernel: KernelOp, sides: Sides, target: Target, windows: Windows, direct_rows: bool) -> PackedSchedule:
+    """Returns the schedule of windows of several lines at a time, with all lines in registers if there are few."""
+    (across, along), rest = windows.axes, _extents(kernel, sides)[0]
+    lanes = target.vector_bytes // element_bytes(element_of(kernel.stages[0].outputs[0]))
+    most_sums = math.prod(REGISTER_BLOCKS[target.vector_bytes])
+    is_whole = across.extent <= most_sums * 2 // 3
+    lines = across.extent if is_whole else evenest(across.extent, min(most_sums // 2, MOST_LINES))
+    blocks = -(-across.extent // lines)
+    tiles = min(-(-ENOUGH_TASKS // rest), blocks)
+    schedule = PackedSchedule(
+        groups=(1, 1, 1),
+        row=sides[0],
+        column=sides[1],
+        tile_rows=1,
+        tile_columns=-(-blocks // tiles) * lines * along.extent,
+        rows=1,
+        columns=lanes,
+        lanes=lanes,
+        depth=windows.taps,
+        direct_rows=int(direct_rows),
+        lines=lines,
+    )
+    return replace(schedule, groups=(schedule.tasks_over(kernel.extents), 1, 1))
 
 
 def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
@@ -566,10 +598,7 @@ def _equal(extent: int, tiles: int, least: int, block: int) -> int:
 
 def _with_tile(schedule: PackedSchedule, kernel: KernelOp, rows: int, columns: int) -> Iterator[PackedSchedule]:
     """Yields the schedule with another tile, if the tile consists of whole blocks."""
-    if (
-        rows >= schedule.rows
-        and columns >= schedule.columns
-        and rows % schedule.rows == columns % schedule.columns == 0
-    ):
+    block = schedule.block_columns(kernel.extents)
+    if rows >= schedule.rows and columns >= block and rows % schedule.rows == columns % block == 0:
         tiled = replace(schedule, tile_rows=rows, tile_columns=columns)
         yield replace(tiled, groups=(tiled.tasks_over(kernel.extents), 1, 1))

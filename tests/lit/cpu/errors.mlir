@@ -46,6 +46,22 @@ cpu.kernel @width access = [] {
 
 // -----
 
+// CHECK: there are no 3 lanes from 2 on in vector<4xf32>
+cpu.kernel @beyond access = ["read"] {
+^bb0(%x: memref<64xf32>, %first: index, %last: index):
+  %0 = cpu.load_lanes %x[%first] first 2 count 3 : memref<64xf32>, vector<4xf32>
+}
+
+// -----
+
+// CHECK: the elements are i32, those of the vector f32
+cpu.kernel @elements access = ["read"] {
+^bb0(%x: memref<64xi32>, %first: index, %last: index):
+  %0 = cpu.load_lanes %x[%first] first 1 count 3 : memref<64xi32>, vector<4xf32>
+}
+
+// -----
+
 // CHECK: buffer 0 is written, but its access is "read"
 cpu.kernel @stored access = ["read"] {
 ^bb0(%x: memref<64xf32>, %first: index, %last: index):

@@ -18,6 +18,7 @@ cpu.kernel @doubled access = ["read", "read_write"] {
 
 // CHECK:      cpu.kernel @pairs
 // CHECK:        cpu.prefetch %x[%last] : memref<64xf32>
+// CHECK:        %lanes = cpu.load_lanes %x[%first] first 1 count 3 : memref<64xf32>, vector<4xf32>
 // CHECK:        %word = cpu.pair %v, %w
 // CHECK:        %both = cpu.pair_neighbours %before, %before : vector<4xf32>, vector<4xi32>
 // CHECK:        %sums = cpu.dot_pairs %before, %words, %words : vector<4xf32>, vector<4xi32>
@@ -26,6 +27,7 @@ cpu.kernel @pairs access = ["read_write", "read_write"] {
   %v = memref.load %x[%first] : memref<64xf32>
   %w = memref.load %x[%last] : memref<64xf32>
   cpu.prefetch %x[%last] : memref<64xf32>
+  %lanes = cpu.load_lanes %x[%first] first 1 count 3 : memref<64xf32>, vector<4xf32>
   %word = cpu.pair %v, %w
   memref.store %word, %y[%first] : memref<64xi32>
   %before = vector.load %x[%first] : memref<64xf32>, vector<4xf32>

@@ -1,0 +1,335 @@
+"""Sums of windows with one row, as in a depthwise convolution: some neighbouring lines of results at a time.
+
+With one row, each vector of an image would be loaded for a single product. But windows of neighbouring lines share most
+of their elements. So a register block is one vector from each of some lines: a vector of the image is loaded once, and
+multiplied with an element of the row for each line whose windows have it. All products are written one after another,
+with the elements of the row in registers, or near.
+
+The image is read in place. What lies left or right of it are lanes that aren't loaded. Lines above and below it are
+left out if a block has all lines; otherwise blocks that meet some are written apart, with zeros for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import product
+from typing import TypeAlias
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from tensorgrad.dialects import cpu
+from tensorgrad.dialects.buf import element_of, loop_extents, shape_of
+from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.blocks import rounded_up
+from tensorgrad.passes.analyses.windows import WindowAxis, Windows
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.llvm.factors import Tile
+from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
+from tensorgrad.passes.codegen.llvm.packing import every, sequential
+from tensorgrad.passes.scalars import Operand, Value
+
+MOST_TAPS = 64
+"""The most elements of a window whose products are written one after another."""
+
+MOST_APART = 2
+"""The most vectors of a line that are written one after another; of more, those that lie in the image are a loop."""
+
+Finish: TypeAlias = Callable[[Value, list[Value]], None]
+"""Writes the epilogue of a result, given the position of its sum and the indices of the columns' loops."""
+
+
+def has_line_blocks(stage: GenericOp, windows: Windows, conditions: Sequence[SSAValue]) -> bool:
+    """Returns whether a reduction is over small windows of one image, whose lines are contiguous in memory.
+
+    Args:
+        stage: The contraction.
+        windows: The windows.
+        conditions: Under which conditions an iteration has a product.
+    """
+    extents, places = loop_extents(stage), _moving(windows)
+    is_one = all(extents[loop] == 1 for loop in windows.outer)
+    has_lines = places is not None and places[1] == len(windows.indices) - 1 and windows.axes[0].extent > 1
+    return is_one and has_lines and windows.taps <= MOST_TAPS and not conditions
+
+
+def _moving(windows: Windows) -> tuple[int, int] | None:
+    """Returns the two axes of an image along which its windows move, and nothing else; `None` if it has no such two."""
+    places: list[int] = []
+    for axis in windows.axes:
+        loops = set(map(AffineDimExpr, axis.loops))
+        places += [place for place, index in enumerate(windows.indices) if loops & index.terms.keys()]
+        if not windows.indices[places[-1]].terms.keys() <= loops:
+            return None
+    return (places[0], places[1]) if len(places) == 2 else None
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """How windows move along an axis of the image.
+
+    Attributes:
+        axis: Their axis.
+        extent: The elements of the image.
+        origin: The element where the first window begins; negative if that is in front of the image.
+        apart: The distance of neighbouring elements in memory.
+    """
+
+    axis: WindowAxis
+    extent: int
+    origin: int
+    apart: int
+
+    @property
+    def taps(self) -> list[int]:
+        """The distance of each element of a window from its start."""
+        return [tap * self.axis.dilation for tap in range(self.axis.taps)]
+
+    def span(self, windows: int) -> int:
+        """Returns the distance of the last element of some neighbouring windows from the start of the first."""
+        return (windows - 1) * self.axis.stride + self.taps[-1]
+
+
+@dataclass(frozen=True)
+class LineBlocks:
+    """The register blocks of a tile.
+
+    Attributes:
+        stage: The contraction.
+        windows: The windows.
+        across: How they move from line to line.
+        along: How they move within a line.
+        lines: The lines of a block.
+        pitch: The elements from one line to the next in the memory for sums.
+        sums: That memory, for the lines of a block.
+        kind: The type of a vector.
+    """
+
+    stage: GenericOp
+    windows: Windows
+    across: _Moves
+    along: _Moves
+    lines: int
+    pitch: int
+    sums: SSAValue
+    kind: VectorType[Attribute]
+
+    @staticmethod
+    def of(stage: GenericOp, windows: Windows, schedule: PackedSchedule, top: Block) -> LineBlocks:
+        """Allocates the memory for the windows of a contraction, of which `has_line_blocks` holds."""
+        image, places = stage.inputs[windows.operand.index], _moving(windows)
+        assert places is not None
+        shape = shape_of(image)
+        strides = affine.strides(shape)
+        across, along = (
+            _Moves(axis, shape[place], windows.indices[place].constant, strides[place])
+            for axis, place in zip(windows.axes, places, strict=True)
+        )
+        pitch, element = rounded_up(along.axis.extent, schedule.lanes), element_of(stage.outputs[0])
+        sums = new_array(top, element, schedule.lines * pitch)
+        return LineBlocks(
+            stage, windows, across, along, schedule.lines, pitch, sums, VectorType(element, [schedule.lanes])
+        )
+
+    def write(self, code: Code, tile: Tile, count: Value, row: Sequence[Value], finish: Finish) -> None:
+        """Writes the code for all results of a tile.
+
+        Args:
+            code: Where to write.
+            tile: The tile, which begins with a line.
+            count: The number of its columns.
+            row: The row's element in each iteration.
+            finish: Writes the epilogue of a result.
+        """
+        across, width = self.across, self.along.axis.extent
+        first, count = tile.first[1] // width, count // width
+        image = _Image(code, self, self._start(code, tile))
+        factors = [code.make(vector.BroadcastOp, (element.ssa,), self.kind) for element in row]
+
+        def block(number: Value) -> None:
+            above = number * self.lines
+            line = first + above
+            top, inner = line * across.axis.stride + across.origin, across.extent - across.span(self.lines)
+            some = partial(self._sum, image, factors, top=top, is_inner=False)
+            if inner > 0:  # unsigned: a block that begins above the image is not inside
+                code.when(top < inner, partial(self._sum, image, factors, top=top, is_inner=True), some)
+            else:
+                some()
+            self._finish(code, line, (count - above).at_most(self.lines), finish)
+
+        if self.lines == across.axis.extent:
+            self._sum(image, factors)
+            self._finish(code, code.number(0), count, finish)
+        else:
+            sequential(code, (count + (self.lines - 1)) // self.lines, block)
+
+    def _start(self, code: Code, tile: Tile) -> Value:
+        """Returns the position of the image's first element that a tile's windows may have."""
+        zero = code.number(0)
+        loops = tile.loops(code, [], [zero, zero]).with_own([zero] * len(tile.own), tile.own)
+        image, place = self.stage.inputs[self.windows.operand.index], affine.Linear()
+        moving = _moving(self.windows) or ()
+        for axis, (index, stride) in enumerate(zip(self.windows.indices, affine.strides(shape_of(image)), strict=True)):
+            place = place if axis in moving else place.plus(index, stride)
+        return code.position_at(place, image, loops)
+
+    def _sum(self, image: _Image, factors: Sequence[Value], top: Value | None = None, is_inner: bool = False) -> None:
+        """Writes the sums of a block to memory.
+
+        Args:
+            image: The image.
+            factors: The row's element in each iteration, in all lanes.
+            top: The image's line where the block's first window begins; `None` if the block has all lines.
+            is_inner: Whether all lines of its windows lie in the image.
+        """
+        code, lanes = image.code, self.kind.element_count()
+        lines = {
+            at: image.line(at, top, is_inner)
+            for at in sorted({i * self.across.axis.stride + tap for i in range(self.lines) for tap in self.across.taps})
+        }
+        taps = list(zip(product(self.across.taps, range(len(self.along.taps))), factors, strict=True))
+        zero = code.constant(0.0, self.kind.element_type)
+
+        def across(x: Operand) -> None:
+            sums = [code.make(vector.BroadcastOp, (zero.ssa,), self.kind)] * self.lines
+            for at, line in lines.items():
+                for number in range(len(self.along.taps)):
+                    elements = None if line is None else line.vector(x, number)
+                    if elements is None:
+                        continue
+                    for (down, tap), factor in taps:
+                        i, rest = divmod(at - down, self.across.axis.stride)
+                        if tap == number and rest == 0 and 0 <= i < self.lines:
+                            sums[i] = self._multiplied(code, factor, elements, sums[i])
+            for i, total in enumerate(sums):
+                code.put_vector(total, self.sums, code.number(i * self.pitch) + x)
+
+        first, last = image.inside if self.pitch > MOST_APART * lanes else (0, 0)
+        if first < last:
+            sequential(code, code.number(last), across, start=code.number(first), step=lanes)
+        for x in (*range(0, first, lanes), *range(last, self.pitch, lanes)):
+            across(x)
+
+    def _multiplied(self, code: Code, factor: Value, elements: Value, total: Value) -> Value:
+        op = vector.FMAOp(factor.ssa, elements.ssa, total.ssa)
+        op.location = self.stage.location  # the kernel's may be that of its epilogue
+        return code.add(op)
+
+    def _finish(self, code: Code, first: Value, count: Value, finish: Finish) -> None:
+        """Writes the epilogue of a block, which has `count` lines from `first` on."""
+        width = code.number(self.along.axis.extent)
+
+        def line(i: Value) -> None:
+            parallel(code, width, None, lambda x: finish(i * self.pitch + x, [first + i, x]), is_masked=True)
+
+        sequential(code, count, line)
+
+
+@dataclass(frozen=True)
+class _Image:
+    """The image that a tile's windows are of.
+
+    Attributes:
+        code: Where to write.
+        blocks: The register blocks.
+        start: The position of its first element.
+    """
+
+    code: Code
+    blocks: LineBlocks
+    start: Value
+
+    @cached_property
+    def memory(self) -> SSAValue:
+        """Its memory."""
+        return self.code.bindings[self.blocks.stage.inputs[self.blocks.windows.operand.index]].memory
+
+    def line(self, at: int, top: Value | None, is_inner: bool) -> _Line | None:
+        """Returns a line, `None` if it never lies in the image.
+
+        Args:
+            at: Its distance from the block's first one.
+            top: The block's first one; `None` if that is the first of all.
+            is_inner: Whether it lies in the image.
+        """
+        code, moves = self.code, self.blocks.across
+        if top is None:
+            number = moves.origin + at
+            return _Line(self, self.start + number * moves.apart) if 0 <= number < moves.extent else None
+        number = top + at
+        if is_inner:
+            return _Line(self, self.start + number * moves.apart)
+        is_inside = number < moves.extent  # unsigned: not if it is above the image
+        return _Line(self, self.start + code.select(is_inside, number, 0) * moves.apart, is_inside)
+
+    @property
+    def inside(self) -> tuple[int, int]:
+        """The first window of a vector all of whose windows lie in the image, and the first behind such vectors."""
+        moves, lanes = self.blocks.along, self.blocks.kind.element_count()
+        starts = [start for start, _ in map(self.aligned, range(len(moves.taps)))]
+        width = moves.axis.stride * lanes
+        inside = [
+            x
+            for x in range(0, self.blocks.pitch, lanes)
+            if x * moves.axis.stride + min(starts) >= 0 and x * moves.axis.stride + max(starts) + width <= moves.extent
+        ]
+        return (inside[0], inside[-1] + lanes) if inside else (0, 0)
+
+    def aligned(self, tap: int) -> tuple[int, int]:
+        """Returns where vectors begin whose every `stride`-th lane is an element of the first windows, and its lane."""
+        stride = self.blocks.along.axis.stride
+        element = self.blocks.along.origin + self.blocks.along.taps[tap]
+        return element - element % stride, element % stride
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of the image.
+
+    Attributes:
+        image: The image.
+        start: The position of its first element.
+        is_inside: Whether it lies in the image; `None` if it does. Otherwise it is zero.
+    """
+
+    image: _Image
+    start: Value
+    is_inside: Value | None = None
+
+    def vector(self, x: Operand, tap: int) -> Value | None:
+        """Returns an element of neighbouring windows as a vector; `None` if all lie left or right of the image.
+
+        Args:
+            x: The first window; one that is not a number is within `_Image.inside`.
+            tap: The element's place in a window.
+        """
+        blocks, code = self.image.blocks, self.image.code
+        stride, lanes = blocks.along.axis.stride, blocks.kind.element_count()
+        begin, lane = self.image.aligned(tap)
+        parts = [self._part(x, x * stride + (begin + part * lanes)) for part in range(stride)]
+        if all(part is None for part in parts):
+            return None
+        zero = code.constant(0.0, blocks.kind.element_type)
+        zeros = code.make(vector.BroadcastOp, (zero.ssa,), blocks.kind)
+        values = every(stride, [zeros if part is None else part for part in parts], lane)
+        return values if self.is_inside is None else code.select(self.is_inside, values, zeros)
+
+    def _part(self, x: Operand, begin: Operand) -> Value | None:
+        """Returns a vector of the line, from an element on; `None` if it lies left or right of the image."""
+        blocks, code = self.image.blocks, self.image.code
+        kind, memory = blocks.kind, self.image.memory
+        if not isinstance(begin, int):
+            return code.vector(memory, self.start + begin, kind)
+        first, last = max(begin, 0), min(begin + kind.element_count(), blocks.along.extent)
+        if first >= last:
+            return None
+        at = self.start + first
+        if last - first == kind.element_count():
+            return code.vector(memory, at, kind)
+        return code.add(cpu.LoadLanesOp(memory, at.ssa, first - begin, last - first, kind))
