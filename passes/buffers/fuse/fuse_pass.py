@@ -26,7 +26,13 @@ from tensorgrad.passes.buffers.fuse import cost, explain
 from tensorgrad.passes.buffers.fuse.derivative import as_one
 from tensorgrad.passes.buffers.fuse.inline import can_inline, inline, inlined_accesses
 from tensorgrad.passes.buffers.fuse.merge import aligned_loops, divided_loops, merge, merged_accesses
-from tensorgrad.passes.buffers.fuse.prologues import Costs, prologue_fits, prologue_pays, reads_in_sum
+from tensorgrad.passes.buffers.fuse.prologues import (
+    Costs,
+    prologue_fits,
+    prologue_pays,
+    reads_in_sum,
+    recomputing_costs,
+)
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -270,8 +276,8 @@ class Fusion:
                 return "it would be recomputed for each term of a contraction"
             if not prologue_fits(producer, reader):
                 return "the contraction's loop would be too long"
-        again = cost.reading_points(reader, source) > cost.points(producer.grid)
-        if again and not (summed and in_sum) and not cost.is_cheap(producer):
+        again = cost.reading_points(reader, source) > cost.points(producer.grid) and not (summed and in_sum)
+        if again and (not cost.is_cheap(producer) or recomputing_costs(producer, reader, self.target)):
             return "each element is read several times, and recomputing it costs more than loading it"
         if producer.operations * cost.copies(reader, source) + reader.operations > MOST_OPS:
             return TOO_MANY_OPS

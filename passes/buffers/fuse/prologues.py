@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.identity import block_structure
@@ -53,6 +54,24 @@ def prologue_pays(producer: Parts, readers: Sequence[Parts], costs: Costs, alone
     if isinstance(machine, CpuModel):
         return _saved_cycles(producer, readers, machine, costs, alone) > 0
     return _saved_bytes(producer, readers, machine, costs, alone) > 0
+
+
+def recomputing_costs(producer: Parts, reader: Parts, target: Target) -> bool:
+    """Returns whether computing a kernel's elements wherever they are read takes longer, on a CPU, than its dispatch.
+
+    What doesn't depend on inner loops of the reader is computed outside of them.
+    """
+    machine, source = machine_of(target), producer.outputs[0]
+    if not isinstance(machine, CpuModel):
+        return False
+    times = -cost.points(producer.grid)
+    for stage in reader.stages:
+        for m in (m for buffer, m in stage.reads if buffer is source):
+            loops = [result.position for result in m.results if isinstance(result, AffineDimExpr)]
+            times += cost.points(stage.extents[: max(loops, default=-1) + 1])
+    weight = sum(weight_of(operations(stage.body)) for stage in producer.stages)
+    computing = _loading(producer, machine) + machine.operation * weight
+    return _vectors([times], machine) * (computing - machine.load) > machine.saved_dispatch
 
 
 # On a CPU
