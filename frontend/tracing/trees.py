@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, cast, overload
 
 import numpy as np
@@ -81,7 +81,7 @@ def _sorted_keys(node: Mapping[Any, Any]) -> list[Any]:
     return keys
 
 
-def _are_strings(keys: Sequence[Any]) -> bool:
+def _are_strings(keys: Iterable[Any]) -> bool:
     return {*map(type, keys)} <= {str}
 
 
@@ -157,20 +157,25 @@ def structure(tree: Any) -> Hashable:
 
 def leaves_and_structure(tree: Any) -> tuple[list[Any], Hashable]:
     """Returns the leaves of a pytree, in the order of `flatten`, and its `structure`, in one walk."""
-    unpacked = children(tree)
-    if unpacked is None:
-        return [tree], None
-    kind, parts = type(tree), unpacked[0]
-    key = _fixed_key(tree)
-    if getattr(kind, "tree_flat", False):
-        return parts, (kind, key, len(parts))
+    kind = type(tree)
+    if kind is dict and _are_strings(tree):  # at once, as each call of a function has its arguments in one
+        keys = sorted(tree)
+        parts, key, own_names = [tree[name] for name in keys], None, tuple(keys)
+    else:
+        unpacked = children(tree)
+        if unpacked is None:
+            return [tree], None
+        parts, key = unpacked[0], _fixed_key(tree)
+        if getattr(kind, "tree_flat", False):
+            return parts, (kind, key, len(parts))
+        own_names = tuple(names(tree))
     leaves: list[Any] = []
     structures: list[Hashable] = []
     for part in parts:
         own, inner = leaves_and_structure(part)
         leaves += own
         structures.append(inner)
-    return leaves, (kind, key, tuple(names(tree)), tuple(structures))
+    return leaves, (kind, key, own_names, tuple(structures))
 
 
 def _fixed_key(node: Any) -> Hashable:
