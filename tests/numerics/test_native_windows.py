@@ -377,3 +377,20 @@ def test_images_that_are_not_padded_so_are_refused(change: Mapping[str, int], me
     module = traced(lambda x, w: tg.conv(x, w, padding=1), inputs_of(WINDOWS["same"][0]))
     with pytest.raises(DiagnosticException, match=message):
         as_scheduled(module, change)
+
+
+def test_columns_that_are_apart_are_packed_without_masks() -> None:
+    """LLVM would gather them by masks, for which kernels may be compiled without AVX-512; the epilogue has some."""
+    x, w = inputs_of(((1, 48, 18, 18), (160, 48, 1, 1)))
+    function = tg.jit(lambda x, w: tg.relu(tg.conv(x, w, stride=2)), device="cpu")
+    function(x, w)
+    assert function.module("cpu").count("cpu.masked") == 1
+
+
+def test_tiles_of_few_small_rows_stay_near() -> None:
+    """Their packed columns and sums, in L1: each tile reads the rows again, which are small."""
+    small, large = (
+        scheduled(traced(lambda x, w: tg.conv(x, w), inputs_of(((1, depth, 112, 112), (64, depth, 1, 1)))))[0][0]
+        for depth in (16, 96)
+    )
+    assert small.tile_columns < large.tile_columns and small.tile_columns * (16 + small.rows) * 4 <= 24 << 10

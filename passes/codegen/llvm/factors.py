@@ -85,6 +85,7 @@ class FactorLayout:
         strides: The strides of an operand in a regular grid.
         moving: The operands that vary among neighbours.
         in_blocks: Whether the rows of each register block are contiguous in an operand.
+        is_apart: Whether neighbours are looked up that are apart in an operand, as with a stride.
     """
 
     places: Mapping[BlockArgument, OperandPosition]
@@ -93,6 +94,7 @@ class FactorLayout:
     strides: Strides | None = None
     moving: frozenset[BlockArgument] = frozenset()
     in_blocks: bool = False
+    is_apart: bool = False
 
     @staticmethod
     def of(
@@ -128,7 +130,8 @@ class FactorLayout:
         if side is row and not in_blocks and any(place.period(loop) for place in places.values() for loop in row):
             across = 1  # a block has few rows, which take longer as parts of runs than one by one
         if max(across, along) < LEAST_RUN:
-            return FactorLayout({}, 1, lies_along_steps(stage, value, rank))
+            is_apart = any(place.stride(side[-1]) > 1 for place in places.values() if side)
+            return FactorLayout({}, 1, lies_along_steps(stage, value, rank), is_apart=is_apart)
         axis = own if along > across else side
         moving = frozenset(value for value, place in places.items() if any(place.stride(loop) for loop in axis))
         return FactorLayout(places, max(across, along), along > across, moving=moving, in_blocks=in_blocks)
@@ -166,7 +169,8 @@ class Factor:
         def at(place: Value) -> None:
             put(place, self.value(code, self.at_row(code, first + place), indices))
 
-        parallel(code, count, None, at, is_masked)
+        # LLVM would gather neighbours that are apart by masks, for which it may have to do without AVX-512.
+        parallel(code, count, None, at, is_masked and not self.layout.is_apart)
 
     def over_steps(self, code: Code, row: Value, count: Value, put: Put) -> None:
         """Writes a loop over iterations in one row (or column)."""

@@ -59,6 +59,10 @@ PANEL_BYTES = 1 << 19
 NEAR_BYTES = 1 << 19
 """The largest operand whose columns are read in place: it stays in L2."""
 
+SMALL_ROWS_BYTES, NEAREST_BYTES = 1 << 14, 24 << 10
+"""The largest rows that each tile can read again, and the most bytes of its packed columns and sums then, so that
+these stay in L1."""
+
 NEAR_ROWS_BYTES = 1 << 19
 """The same for an operand read by rows, if adjacent rows are contiguous: each iteration touches another cache line."""
 
@@ -331,6 +335,8 @@ def _schedule(
     depth = -(-steps // -(-steps // most_depth))
     depth += depth % 2 if has_pairs else 0
     widest = columns if is_whole else max(PANEL_BYTES // (depth * packed_size), LEAST_SIDE)
+    if direct_rows and not is_whole and rows * steps * size <= SMALL_ROWS_BYTES:
+        widest = min(widest, max(NEAREST_BYTES // ((depth + block_rows) * size), LEAST_COLUMNS_PACKED))
     # Sums over several ranges stay in L2.
     most_tile_rows = max(PANEL_BYTES // (columns * size), LEAST_ROWS) if is_whole and depth < steps else rows
     if direct_columns:
