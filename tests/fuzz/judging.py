@@ -61,6 +61,10 @@ EXTREMES = frozenset(("amax", "amin", "max", "min"))
 EXACT = frozenset(("floor", "ceil", "round", "trunc", "sign", "sgn", "clone")) | CONSTANTS | EXTREMES
 """Ops that aren't rounded otherwise: what they give is compared and counted with, extremes with what they are of."""
 
+INSIDE = ("norm", "cumsum")
+"""Parts of the names of ops whose operand is rounded otherwise too: a norm divides the rounding of its mean by what may
+be small, and running sums, which PyTorch adds in f64, may be near 0."""
+
 EMPTY = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
 """Ops whose results are still to be written."""
 
@@ -251,7 +255,7 @@ class _Roundings(TorchDispatchMode):
         self.epsilon, self.generator = epsilon, generator
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if "norm" in _name(func):  # of one op, which divides the rounding of its mean by what may be small
+        if any(name in _name(func) for name in INSIDE):
             with _disable_current_modes():
                 args = (self._rounded(args[0]), *args[1:])
         results = func(*args, **(kwargs or {}))

@@ -131,6 +131,15 @@ def test_the_rounding_of_a_mean_counts_as_others(place: str) -> None:
     assert judged(written(expression), 0, place) == Verdict("right")
 
 
+@pytest.mark.parametrize("place", ["numpy", "cpu"])
+def test_running_sums_near_zero_count_as_rounded(place: str) -> None:
+    """PyTorch adds them in f64, so that the rounding of the result alone says nothing of what it may be off."""
+    text = "import torch\n\n\ndef program(x0, x1):\n    return torch.cumsum(x0, -1).reciprocal() * x1\n"
+    inputs = [((8, 64), torch.float32), ((1,), torch.float32)]
+    subject = Subject(torch_programs.Source(text, "<running sums>"), inputs, torch.float32, text)
+    assert judged(subject, 2, place) == Verdict("right")
+
+
 def test_memory_that_is_still_to_be_written_is_not_judged() -> None:
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)  # new memory is NaN
