@@ -31,7 +31,7 @@ from tensorgrad.passes.analyses.factors import factors_of
 from tensorgrad.passes.analyses.kinds import summed_stage
 from tensorgrad.passes.analyses.windows import places_of, run_along
 from tensorgrad.passes.codegen.llvm.packed_schedule import PackedArchetype
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import CPU, Target
 from tensorgrad.transforms.grad import value_and_grad
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...]]
@@ -273,8 +273,12 @@ def test_images_are_padded_if_that_costs_less_than_packing(name: str, pitch: int
 )
 def test_depthwise_windows_of_several_lines_are_in_registers(name: str, lines: int) -> None:
     """All lines, if there are as many sums in registers, or else such blocks that the last one is nearly whole."""
-    schedule, _ = contractions(name)[0]
+    schedule, stage = contractions(name)[0]
     assert schedule.lines == lines
+    kernel = stage.parent_op()
+    assert isinstance(kernel, KernelOp)
+    for other in PackedArchetype().neighbours(schedule, kernel, CPU) if lines else ():
+        other.check_covers(kernel.extents)
 
 
 @pytest.mark.parametrize(
@@ -394,3 +398,15 @@ def test_tiles_of_few_small_rows_stay_near() -> None:
         for depth in (16, 96)
     )
     assert small.tile_columns < large.tile_columns and small.tile_columns * (16 + small.rows) * 4 <= 24 << 10
+
+
+@pytest.mark.parametrize("name", ["depthwise", "depthwise, strided", "depthwise, in blocks of lines"])
+def test_padding_is_multiplied(name: str) -> None:
+    """By an infinite weight it is no number, in whatever lines registers hold."""
+    shapes, options = WINDOWS[name]
+    x, w = inputs_of(shapes)
+    w[0, 0, 0, 1] = np.inf
+    module = traced(lambda x, w: tg.conv(x, w, **options), [x, w])
+    (expected,) = reference(traced(lambda x, w: tg.conv(x, w, **options), [x, w]), [x, w])
+    (result,) = as_native_code(module, [x, w])
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))

@@ -5,8 +5,9 @@ of their elements. So a register block is one vector from each of some lines: a 
 multiplied with an element of the row for each line whose windows have it. All products are written one after another,
 with the elements of the row in registers, or near.
 
-The image is read in place. What lies left or right of it are lanes that aren't loaded. Lines above and below it are
-left out if a block has all lines; otherwise blocks that meet some are written apart, with zeros for them.
+The image is read in place. What lies around it is zero, and multiplied as such, for an element may be infinite: lanes
+left or right of it aren't loaded, nor lines above and below it if a block has all lines. Otherwise blocks that meet
+such lines are written apart.
 """
 
 from __future__ import annotations
@@ -194,15 +195,13 @@ class LineBlocks:
             for at in sorted({i * self.across.axis.stride + tap for i in range(self.lines) for tap in self.across.taps})
         }
         taps = list(zip(product(self.across.taps, range(len(self.along.taps))), factors, strict=True))
-        zero = code.constant(0.0, self.kind.element_type)
+        zeros = code.make(vector.BroadcastOp, (code.constant(0.0, self.kind.element_type).ssa,), self.kind)
 
         def across(x: Operand) -> None:
-            sums = [code.make(vector.BroadcastOp, (zero.ssa,), self.kind)] * self.lines
+            sums = [zeros] * self.lines
             for at, line in lines.items():
                 for number in range(len(self.along.taps)):
-                    elements = None if line is None else line.vector(x, number)
-                    if elements is None:
-                        continue
+                    elements = zeros if line is None else line.vector(x, number, zeros)
                     for (down, tap), factor in taps:
                         i, rest = divmod(at - down, self.across.axis.stride)
                         if tap == number and rest == 0 and 0 <= i < self.lines:
@@ -302,25 +301,21 @@ class _Line:
     start: Value
     is_inside: Value | None = None
 
-    def vector(self, x: Operand, tap: int) -> Value | None:
-        """Returns an element of neighbouring windows as a vector; `None` if all lie left or right of the image.
+    def vector(self, x: Operand, tap: int, zeros: Value) -> Value:
+        """Returns an element of neighbouring windows as a vector.
 
         Args:
             x: The first window; one that is not a number is within `_Image.inside`.
             tap: The element's place in a window.
+            zeros: What lies left and right of the image.
         """
         blocks, code = self.image.blocks, self.image.code
         stride, lanes = blocks.along.axis.stride, blocks.kind.element_count()
         begin, lane = self.image.aligned(tap)
-        parts = [self._part(x, x * stride + (begin + part * lanes)) for part in range(stride)]
-        if all(part is None for part in parts):
-            return None
-        zero = code.constant(0.0, blocks.kind.element_type)
-        zeros = code.make(vector.BroadcastOp, (zero.ssa,), blocks.kind)
-        values = every(stride, [zeros if part is None else part for part in parts], lane)
+        values = every(stride, [self._part(x * stride + (begin + i * lanes)) or zeros for i in range(stride)], lane)
         return values if self.is_inside is None else code.select(self.is_inside, values, zeros)
 
-    def _part(self, x: Operand, begin: Operand) -> Value | None:
+    def _part(self, begin: Operand) -> Value | None:
         """Returns a vector of the line, from an element on; `None` if it lies left or right of the image."""
         blocks, code = self.image.blocks, self.image.code
         kind, memory = blocks.kind, self.image.memory

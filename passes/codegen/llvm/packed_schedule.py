@@ -144,12 +144,12 @@ class PackedArchetype(Archetype[PackedSchedule]):
         return min(choices, key=lambda choice: _time(choice, kernel, stage), default=None)
 
     def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
-        for rows in (schedule.tile_rows // 2, schedule.tile_rows * 2):
+        for rows in () if schedule.lines else (schedule.tile_rows // 2, schedule.tile_rows * 2):
             yield from _with_tile(schedule, kernel, rows, schedule.tile_columns)
         for columns in (schedule.tile_columns // 2, schedule.tile_columns * 2):
             yield from _with_tile(schedule, kernel, schedule.tile_rows, columns)
         for depth in (schedule.depth // 2, schedule.depth * 2):
-            if depth >= 16 and not (schedule.pitch or schedule.along_steps):
+            if depth >= 16 and not (schedule.pitch or schedule.lines or schedule.along_steps):
                 yield replace(schedule, depth=depth)
 
     def cycles(

@@ -1,38 +1,44 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
 
 // A block has all three lines of results. Of the image's first line, the elements at the windows' left are loaded into
-// the last seven lanes, as the first window begins before the image, and multiplied for the results of two lines; those
-// above and below the image aren't read. The last vector of a line ends with the image.
+// the last seven lanes, as the first window begins before the image, and multiplied for the results of two lines; zeros
+// are multiplied for lines above and below the image. The last vector of a line ends with the image.
 func.func @whole(%x: tensor<1x3x2x15xf32>, %w: tensor<3x1x2x3xf32>) -> tensor<1x3x3x15xf32> {
   %0 = tg.conv %x, %w stride = [1, 1] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 3 : tensor<1x3x2x15xf32>, tensor<3x1x2x3xf32>
   func.return %0 : tensor<1x3x3x15xf32>
 }
-// CHECK:      %57 = cpu.load_lanes %0[%49] first 1 count 7 : memref<90xf32>, vector<8xf32>
-// CHECK-NEXT: %58 = vector.fma %50, %57, %26 : vector<8xf32>
-// CHECK-NEXT: %59 = vector.fma %53, %57, %26 : vector<8xf32>
-// CHECK-NEXT: %60 = vector.load %0[%49] : memref<90xf32>, vector<8xf32>
-// CHECK-NEXT: %61 = vector.fma %51, %60, %58 : vector<8xf32>
-// CHECK-NEXT: %62 = vector.fma %54, %60, %59 : vector<8xf32>
-// CHECK-NEXT: %63 = arith.addi %49, %8 : index
-// CHECK-NEXT: %64 = vector.load %0[%63] : memref<90xf32>, vector<8xf32>
-// CHECK-NEXT: %65 = vector.fma %52, %64, %61 : vector<8xf32>
-// CHECK-NEXT: %66 = vector.fma %55, %64, %62 : vector<8xf32>
-// CHECK-NEXT: %67 = cpu.load_lanes %0[%56] first 1 count 7 : memref<90xf32>, vector<8xf32>
-// CHECK-NEXT: %68 = vector.fma %50, %67, %26 : vector<8xf32>
-// CHECK-NEXT: %69 = vector.fma %53, %67, %65 : vector<8xf32>
-// CHECK-NEXT: %70 = vector.load %0[%56] : memref<90xf32>, vector<8xf32>
-// CHECK-NEXT: %71 = vector.fma %51, %70, %68 : vector<8xf32>
-// CHECK-NEXT: %72 = vector.fma %54, %70, %69 : vector<8xf32>
-// CHECK-NEXT: %73 = arith.addi %56, %8 : index
-// CHECK-NEXT: %74 = vector.load %0[%73] : memref<90xf32>, vector<8xf32>
-// CHECK-NEXT: %75 = vector.fma %52, %74, %71 : vector<8xf32>
-// CHECK-NEXT: %76 = vector.fma %55, %74, %72 : vector<8xf32>
-// CHECK-NEXT: vector.store %66, %7[%10] : memref<48xf32>, vector<8xf32>
-// CHECK-NEXT: vector.store %76, %7[%27] : memref<48xf32>, vector<8xf32>
-// CHECK-NEXT: vector.store %75, %7[%28] : memref<48xf32>, vector<8xf32>
-// CHECK:      %86 = cpu.load_lanes %0[%85] first 0 count 6 : memref<90xf32>, vector<8xf32>
-// CHECK-NEXT: %87 = vector.fma %52, %86, %83 : vector<8xf32>
-// CHECK-NEXT: %88 = vector.fma %55, %86, %84 : vector<8xf32>
+// CHECK:      %57 = vector.fma %50, %26, %26 : vector<8xf32>
+// CHECK-NEXT: %58 = vector.fma %51, %26, %57 : vector<8xf32>
+// CHECK-NEXT: %59 = vector.fma %52, %26, %58 : vector<8xf32>
+// CHECK-NEXT: %60 = cpu.load_lanes %0[%49] first 1 count 7 : memref<90xf32>, vector<8xf32>
+// CHECK-NEXT: %61 = vector.fma %50, %60, %26 : vector<8xf32>
+// CHECK-NEXT: %62 = vector.fma %53, %60, %59 : vector<8xf32>
+// CHECK-NEXT: %63 = vector.load %0[%49] : memref<90xf32>, vector<8xf32>
+// CHECK-NEXT: %64 = vector.fma %51, %63, %61 : vector<8xf32>
+// CHECK-NEXT: %65 = vector.fma %54, %63, %62 : vector<8xf32>
+// CHECK-NEXT: %66 = arith.addi %49, %8 : index
+// CHECK-NEXT: %67 = vector.load %0[%66] : memref<90xf32>, vector<8xf32>
+// CHECK-NEXT: %68 = vector.fma %52, %67, %64 : vector<8xf32>
+// CHECK-NEXT: %69 = vector.fma %55, %67, %65 : vector<8xf32>
+// CHECK-NEXT: %70 = cpu.load_lanes %0[%56] first 1 count 7 : memref<90xf32>, vector<8xf32>
+// CHECK-NEXT: %71 = vector.fma %50, %70, %26 : vector<8xf32>
+// CHECK-NEXT: %72 = vector.fma %53, %70, %68 : vector<8xf32>
+// CHECK-NEXT: %73 = vector.load %0[%56] : memref<90xf32>, vector<8xf32>
+// CHECK-NEXT: %74 = vector.fma %51, %73, %71 : vector<8xf32>
+// CHECK-NEXT: %75 = vector.fma %54, %73, %72 : vector<8xf32>
+// CHECK-NEXT: %76 = arith.addi %56, %8 : index
+// CHECK-NEXT: %77 = vector.load %0[%76] : memref<90xf32>, vector<8xf32>
+// CHECK-NEXT: %78 = vector.fma %52, %77, %74 : vector<8xf32>
+// CHECK-NEXT: %79 = vector.fma %55, %77, %75 : vector<8xf32>
+// CHECK-NEXT: %80 = vector.fma %53, %26, %78 : vector<8xf32>
+// CHECK-NEXT: %81 = vector.fma %54, %26, %80 : vector<8xf32>
+// CHECK-NEXT: %82 = vector.fma %55, %26, %81 : vector<8xf32>
+// CHECK-NEXT: vector.store %69, %7[%10] : memref<48xf32>, vector<8xf32>
+// CHECK-NEXT: vector.store %79, %7[%27] : memref<48xf32>, vector<8xf32>
+// CHECK-NEXT: vector.store %82, %7[%28] : memref<48xf32>, vector<8xf32>
+// CHECK:      %92 = cpu.load_lanes %0[%91] first 0 count 6 : memref<90xf32>, vector<8xf32>
+// CHECK-NEXT: %93 = vector.fma %52, %92, %89 : vector<8xf32>
+// CHECK-NEXT: %94 = vector.fma %55, %92, %90 : vector<8xf32>
 
 // -----
 
