@@ -329,14 +329,19 @@ def test_ctrl_c_ends_the_run_with_a_checkpoint(tmp_path):
 
 def test_ctrl_c_while_there_is_no_data(tmp_path):
     """The thread that prepares batches waits, as for a network; the run ends as always."""
-    is_over = threading.Event()
+    is_waiting, is_over = threading.Event(), threading.Event()
 
     class Over(Callback):
+        def on_step(self, run: Any) -> None:
+            if run.steps_done == 3:
+                is_waiting.set()
+
         def on_end(self, run: Any) -> None:
             is_over.set()
 
     def batch(number: int) -> dict[str, Any]:
         if number == 3:
+            assert is_waiting.wait(60)  # for what is prepared may be ahead
             os.kill(os.getpid(), signal.SIGINT)
             assert is_over.wait(60)
         return data().at(0, 0)
