@@ -190,7 +190,8 @@ def test_no_hint_is_for_a_name_that_exists() -> None:
     for owner, hints in foreign.NAMES.items():
         value = {"tensorgrad": tg, "Tensor": tg.Tensor}.get(owner)
         if value is not None:
-            assert not [name for name in hints if hasattr(value, name)]
+            known = set(dir(value))  # in which a name that isn't there costs no search for the nearest
+            assert len(known) > 100 and known.isdisjoint(hints)
 
 
 def test_conversions_go_with_traces_and_gradients() -> None:
