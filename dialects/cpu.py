@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     SymbolNameConstraint,
     VectorType,
     f32,
+    f64,
     i32,
     i64,
 )
@@ -169,6 +170,8 @@ class LoadLanesOp(IRDLOperation):
         element = cast("MemRefType[Attribute]", self.memory.type).element_type
         if element != kind.element_type:
             raise VerifyException(f"the elements are {element}, those of the vector {kind.element_type}")
+        if element not in (f32, f64):
+            raise VerifyException(f"lanes are loaded of f32 and f64, got {element}")
 
 
 @irdl_op_definition

@@ -87,7 +87,7 @@ class DiskCache:
             if name is not None:
                 _delete(name)
         if random.random() * TRIM_SHARE * self.most_bytes < len(data):
-            self.trim()
+            self._trim()
 
     def drop(self, key: str, reason: str) -> None:
         """Deletes a damaged entry, with a warning in the log."""
@@ -95,7 +95,7 @@ class DiskCache:
         _log.warning("%s is damaged, and is made anew: %s", path, reason)
         _delete(path)
 
-    def trim(self) -> None:
+    def _trim(self) -> None:
         """Removes the least recently used entries until the rest fits, and files that killed processes left unfinished.
 
         Other processes may remove files concurrently.

@@ -130,8 +130,9 @@ class Jitted(Specializations[Key], Generic[Result]):
             if is_grad_enabled() and any(_requires_gradient(leaves[place]) for place in places):
                 return self._differentiable(bound, arguments, leaves, known)
             arrays = self._arrays(leaves, places, arguments)
-            if last is None or kinds_of(arrays) != last.kinds:
-                arrays = self._arrays(leaves, range(len(leaves)), arguments)
+            if last is not None and kinds_of(arrays) != last.kinds:
+                last, arrays = None, self._arrays(leaves, range(len(leaves)), arguments)
+            if last is None:
                 last = self._call(bound, arguments, leaves, known, arrays)
                 arrays = [arrays[place] for place in last.varying]
             return closed(last.run(arrays))

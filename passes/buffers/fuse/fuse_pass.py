@@ -31,7 +31,7 @@ from tensorgrad.passes.buffers.fuse.prologues import (
     prologue_fits,
     prologue_pays,
     reads_in_sum,
-    recomputing_costs,
+    recomputing_is_slow,
 )
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
@@ -277,7 +277,7 @@ class Fusion:
             if not prologue_fits(producer, reader):
                 return "the contraction's loop would be too long"
         again = cost.reading_points(reader, source) > cost.points(producer.grid) and not (summed and in_sum)
-        if again and (not cost.is_cheap(producer) or recomputing_costs(producer, reader, self.target)):
+        if again and (not cost.is_cheap(producer) or recomputing_is_slow(producer, reader, self.target)):
             return "each element is read several times, and recomputing it costs more than loading it"
         if producer.operations * cost.copies(reader, source) + reader.operations > MOST_OPS:
             return TOO_MANY_OPS

@@ -56,7 +56,7 @@ def prologue_pays(producer: Parts, readers: Sequence[Parts], costs: Costs, alone
     return _saved_bytes(producer, readers, machine, costs, alone) > 0
 
 
-def recomputing_costs(producer: Parts, reader: Parts, target: Target) -> bool:
+def recomputing_is_slow(producer: Parts, reader: Parts, target: Target) -> bool:
     """Returns whether computing a kernel's elements wherever they are read takes longer, on a CPU, than its dispatch.
 
     What doesn't depend on inner loops of the reader is computed outside of them.

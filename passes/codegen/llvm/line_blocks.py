@@ -12,6 +12,7 @@ such lines are written apart.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -95,6 +96,26 @@ class _Moves:
     def span(self, windows: int) -> int:
         """Returns the distance of the last element of some neighbouring windows from the start of the first."""
         return (windows - 1) * self.axis.stride + self.taps[-1]
+
+    def aligned(self, tap: int) -> tuple[int, int]:
+        """Returns where vectors begin whose every `stride`-th lane is an element of the first windows, and its lane."""
+        element, stride = self.origin + self.taps[tap], self.axis.stride
+        return element - element % stride, element % stride
+
+    def inside(self, windows: int, lanes: int) -> tuple[int, int]:
+        """Returns the first window of a vector of them that reads nothing but the image, and that behind such vectors.
+
+        Args:
+            windows: The number of windows, whole vectors.
+            lanes: The windows of a vector.
+        """
+        begins, stride = [self.aligned(tap)[0] for tap in range(self.axis.taps)], self.axis.stride
+        inside = [
+            x
+            for x in range(0, windows, lanes)
+            if x * stride + min(begins) >= 0 and (x + lanes) * stride + max(begins) <= self.extent
+        ]
+        return (inside[0], inside[-1] + lanes) if inside else (0, 0)
 
 
 @dataclass(frozen=True)
@@ -189,27 +210,24 @@ class LineBlocks:
             top: The image's line where the block's first window begins; `None` if the block has all lines.
             is_inner: Whether all lines of its windows lie in the image.
         """
-        code, lanes = image.code, self.kind.element_count()
-        lines = {
-            at: image.line(at, top, is_inner)
-            for at in sorted({i * self.across.axis.stride + tap for i in range(self.lines) for tap in self.across.taps})
-        }
-        taps = list(zip(product(self.across.taps, range(len(self.along.taps))), factors, strict=True))
+        code, lanes, width = image.code, self.kind.element_count(), self.along.axis.taps
+        uses: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for down, tap in enumerate(self.across.taps):
+            for i in range(self.lines):
+                uses[i * self.across.axis.stride + tap].append((i, down * width))
+        lines = [(image.line(at, top, is_inner), uses[at]) for at in sorted(uses)]
         zeros = code.make(vector.BroadcastOp, (code.constant(0.0, self.kind.element_type).ssa,), self.kind)
 
         def across(x: Operand) -> None:
             sums = [zeros] * self.lines
-            for at, line in lines.items():
-                for number in range(len(self.along.taps)):
-                    elements = zeros if line is None else line.vector(x, number, zeros)
-                    for (down, tap), factor in taps:
-                        i, rest = divmod(at - down, self.across.axis.stride)
-                        if tap == number and rest == 0 and 0 <= i < self.lines:
-                            sums[i] = self._multiplied(code, factor, elements, sums[i])
+            for (line, of_line), tap in product(lines, range(width)):
+                elements = zeros if line is None else line.vector(x, tap, zeros)
+                for i, first_tap in of_line:
+                    sums[i] = self._multiplied(code, factors[first_tap + tap], elements, sums[i])
             for i, total in enumerate(sums):
                 code.put_vector(total, self.sums, code.number(i * self.pitch) + x)
 
-        first, last = image.inside if self.pitch > MOST_APART * lanes else (0, 0)
+        first, last = self.along.inside(self.pitch, lanes) if self.pitch > MOST_APART * lanes else (0, 0)
         if first < last:
             sequential(code, code.number(last), across, start=code.number(first), step=lanes)
         for x in (*range(0, first, lanes), *range(last, self.pitch, lanes)):
@@ -267,25 +285,6 @@ class _Image:
         is_inside = number < moves.extent  # unsigned: not if it is above the image
         return _Line(self, self.start + code.select(is_inside, number, 0) * moves.apart, is_inside)
 
-    @property
-    def inside(self) -> tuple[int, int]:
-        """The first window of a vector all of whose windows lie in the image, and the first behind such vectors."""
-        moves, lanes = self.blocks.along, self.blocks.kind.element_count()
-        starts = [start for start, _ in map(self.aligned, range(len(moves.taps)))]
-        width = moves.axis.stride * lanes
-        inside = [
-            x
-            for x in range(0, self.blocks.pitch, lanes)
-            if x * moves.axis.stride + min(starts) >= 0 and x * moves.axis.stride + max(starts) + width <= moves.extent
-        ]
-        return (inside[0], inside[-1] + lanes) if inside else (0, 0)
-
-    def aligned(self, tap: int) -> tuple[int, int]:
-        """Returns where vectors begin whose every `stride`-th lane is an element of the first windows, and its lane."""
-        stride = self.blocks.along.axis.stride
-        element = self.blocks.along.origin + self.blocks.along.taps[tap]
-        return element - element % stride, element % stride
-
 
 @dataclass(frozen=True)
 class _Line:
@@ -305,13 +304,13 @@ class _Line:
         """Returns an element of neighbouring windows as a vector.
 
         Args:
-            x: The first window; one that is not a number is within `_Image.inside`.
+            x: The first window; one that is not a number is within `_Moves.inside`.
             tap: The element's place in a window.
             zeros: What lies left and right of the image.
         """
         blocks, code = self.image.blocks, self.image.code
         stride, lanes = blocks.along.axis.stride, blocks.kind.element_count()
-        begin, lane = self.image.aligned(tap)
+        begin, lane = blocks.along.aligned(tap)
         values = every(stride, [self._part(x * stride + (begin + i * lanes)) or zeros for i in range(stride)], lane)
         return values if self.is_inside is None else code.select(self.is_inside, values, zeros)
 

@@ -59,12 +59,12 @@ PANEL_BYTES = 1 << 19
 NEAR_BYTES = 1 << 19
 """The largest operand whose columns are read in place: it stays in L2."""
 
+NEAR_ROWS_BYTES = 1 << 19
+"""The same for an operand read by rows, if adjacent rows are contiguous: each iteration touches another cache line."""
+
 SMALL_ROWS_BYTES, NEAREST_BYTES = 1 << 14, 24 << 10
 """The largest rows that each tile can read again, and the most bytes of its packed columns and sums then, so that
 these stay in L1."""
-
-NEAR_ROWS_BYTES = 1 << 19
-"""The same for an operand read by rows, if adjacent rows are contiguous: each iteration touches another cache line."""
 
 FEW_ROWS = 48
 """The most rows for which columns are read in place: packing them would cost more than it saves."""

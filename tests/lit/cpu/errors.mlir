@@ -54,6 +54,14 @@ cpu.kernel @beyond access = ["read"] {
 
 // -----
 
+// CHECK: lanes are loaded of f32 and f64, got i32
+cpu.kernel @integers access = ["read"] {
+^bb0(%x: memref<64xi32>, %first: index, %last: index):
+  %0 = cpu.load_lanes %x[%first] first 1 count 3 : memref<64xi32>, vector<4xi32>
+}
+
+// -----
+
 // CHECK: the elements are i32, those of the vector f32
 cpu.kernel @elements access = ["read"] {
 ^bb0(%x: memref<64xi32>, %first: index, %last: index):
