@@ -321,13 +321,17 @@ class PackedSchedule(NativeSchedule):
         direct_rows: 1 if rows are read in place: they are elements of an operand with constant strides.
         direct_columns: 1 if columns are read in place: the same, and adjacent columns are contiguous, or iterations.
         pairs: 1 if pairs of iterations are multiplied at once: the factors are rounded to bf16, and packed as such.
-        pitch: The elements of a line, if columns are windows of an image that are read from a padded copy of it; the
-            columns between the end of one line and the start of the next are computed and left out. Otherwise 0.
+        pitch: The elements of a line, if columns are windows of an image that are read from a padded copy of it;
+            otherwise 0.
+        gap: The columns between the end of one line of windows and the start of the next that are computed and left
+            out, so that vectors may run across the ends of lines.
+        split: 1 if all lines are copied once for each element of a window along them, without a gap.
         lines: The lines of columns that have a vector in registers at a time, if there is one row and columns are
             windows of an image, which is read in place; 0 if registers have neighbouring columns.
         along_steps: How many columns have their sums in registers at a time, as vectors along the reduction: if there
             is one row and columns are read from a padded image, or if both operands are contiguous along it and columns
             are read in place; 0 if vectors run along the columns.
+        tail_along: The same for the columns after the last whole block alone, read from a padded image.
     """
 
     archetype = "packed"
@@ -344,21 +348,24 @@ class PackedSchedule(NativeSchedule):
     direct_columns: int = 0
     pairs: int = 0
     pitch: int = 0
+    gap: int = 0
+    split: int = 0
     lines: int = 0
     along_steps: int = 0
+    tail_along: int = 0
 
     def extents(self, grid: Sequence[int]) -> Extents:
         """Returns the extents of everything else, of the rows and of the columns."""
         rest = (extent for i, extent in enumerate(grid) if i not in (*self.row, *self.column))
         columns = math.prod(grid[i] for i in self.column)
-        if self.pitch:
+        if self.gap:
             line = grid[self.column[-1]]
-            columns = (columns // line - 1) * self.pitch + line
+            columns = (columns // line - 1) * (line + self.gap) + line
         return math.prod(rest), math.prod(grid[i] for i in self.row), columns
 
     def padded(self, grid: Sequence[int]) -> list[int]:
-        """Returns a grid with the lines of a padded image."""
-        return [self.pitch if self.pitch and i == self.column[-1] else extent for i, extent in enumerate(grid)]
+        """Returns a grid with the gaps between lines of windows."""
+        return [extent + self.gap if i == self.column[-1] else extent for i, extent in enumerate(grid)]
 
     def tiles_over(self, grid: Sequence[int]) -> tuple[int, int]:
         """Returns the numbers of tiles that cover the rows and the columns."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref
@@ -119,6 +119,7 @@ class WindowAxis:
         taps: The extent of the own loop; 1 if there is none.
         stride: The elements from one position of the window to the next.
         dilation: The elements from one element of a window to the next.
+        is_split: Whether each element of a window has a part of its own, so that none reaches into the next line.
     """
 
     loops: tuple[int, ...]
@@ -126,10 +127,13 @@ class WindowAxis:
     taps: int
     stride: int
     dilation: int
+    is_split: bool = False
 
     @property
     def cycle(self) -> int:
         """After how many elements of the window the parts of the axis repeat."""
+        if self.is_split:
+            return self.taps
         return self.stride // math.gcd(self.stride, self.dilation)
 
     @property
@@ -176,6 +180,14 @@ class Windows:
     def pitch(self) -> int:
         """The elements of a padded line, in steps of the grid's loop."""
         return self.axes[-1].extent + self.axes[-1].reach
+
+    def in_split_lines(self) -> Windows:
+        """Returns the windows with a part of the lines for each element of a window along them.
+
+        Neighbouring columns are neighbours in a part also across the ends of lines.
+        """
+        *before, along = self.axes
+        return replace(self, axes=(*before, replace(along, is_split=True)))
 
 
 def windows_of(

@@ -78,6 +78,12 @@ WINDOWS: Mapping[str, tuple[Shapes, Mapping[str, Any]]] = {
     "many channels of one axis": (((3, 12, 30), (6, 12, 5)), {"padding": 2}),
     "many channels, padded by more than a line": (((2, 8, 3, 2), (5, 8, 5, 5)), {"padding": 4}),
     "many channels of groups": (((2, 24, 7, 9), (8, 12, 3, 3)), {"padding": 1, "groups": 2}),
+    "few rows": (((1, 3, 9, 27), (2, 3, 3, 3)), {"padding": 1}),
+    "whole vectors": (((2, 5, 7, 32), (9, 5, 3, 3)), {"padding": 1}),
+    "vectors of several lines": (((2, 5, 7, 16), (9, 5, 3, 3)), {"padding": 1}),
+    "one column behind vectors": (((2, 32, 7, 7), (20, 32, 3, 3)), {"padding": 1}),
+    "columns behind vectors, in ranges": (((1, 160, 14, 14), (9, 160, 3, 3)), {"padding": 1}),
+    "columns behind vectors, strided": (((1, 16, 10, 10), (40, 16, 2, 2)), {"stride": 2}),
     "one row of windows": (((2, 3, 3, 31), (6, 1, 4, 5)), {"stride": (2, 1), "padding": (2, 0), "groups": 3}),
 }
 
@@ -246,19 +252,24 @@ def test_columns_of_several_parts_are_read_in_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pitch"),
+    ("name", "pitch", "gap"),
     [
-        ("same", 16),
-        ("unpadded", 20),
-        ("strided", 16),
-        ("many rows", 0),
-        ("pointwise", 0),
+        ("same", 14, 0),
+        ("wide window", 17, 0),
+        ("few rows", 29, 2),
+        ("strided", *((16, 1) if host_cpu().vector_bytes == 64 else (15, 0))),
+        ("whole vectors", 34, 0),
+        ("pointwise", 0, 0),
+        ("tiny images", 0, 0),
     ],
 )
-def test_images_are_padded_if_that_costs_less_than_packing(name: str, pitch: int) -> None:
-    """A line of a padded image has its windows, and as many elements as a window reaches further."""
+def test_images_are_padded_if_that_costs_less_than_packing(name: str, pitch: int, gap: int) -> None:
+    """Lines have as many elements as windows or, with few rows, as many more as a window reaches further.
+
+    So do lines of whole vectors, none of which crosses the end of a line.
+    """
     schedule, _ = contractions(name)[0]
-    assert schedule.pitch == pitch
+    assert (schedule.pitch, schedule.gap) == (pitch, gap)
 
 
 @pytest.mark.parametrize(
@@ -370,6 +381,8 @@ def test_derivatives_of_depthwise_weights(options: Mapping[str, int]) -> None:
     ("change", "message"),
     [
         ({"pitch": 15}, "is scheduled to pad an image, but"),
+        ({"gap": 1}, "is scheduled to pad an image, but"),
+        ({"tail_along": 2}, "is scheduled to sum its last columns along the reduction, but"),
         ({"depth": 35}, "is scheduled to pad an image, but"),
         ({"along_steps": 4, "direct_rows": 0}, "is scheduled to have vectors along its reduction, but"),
         (

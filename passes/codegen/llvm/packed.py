@@ -221,6 +221,8 @@ class _Task:
             if product.conditions:
                 product.image.keep_offsets(code, product.step_axis, part.start, kept)
         part = replace(part, count=kept, following=self._following(part))
+        if product.tail_lines is not None:
+            _when(code, self.is_last, lambda: self._copy_tail(part, cast(SSAValue, product.tail_lines)))
         if product.columns is not None:
             self._pack_columns(part)
         blocks = (self.row_count + (schedule.rows - 1)) // schedule.rows
@@ -240,6 +242,13 @@ class _Task:
                 _when(code, part.is_last, lambda: self._finish(rows))
 
         sequential(code, blocks, row_block)
+
+    def _copy_tail(self, part: _Range, memory: SSAValue) -> None:
+        """Copies the columns after the last whole block, each of which is multiplied along the reduction."""
+        product, tail = self.product, self.product.tail
+        assert product.image is not None and tail is not None
+        for i in range(tail.filled):
+            product.image.copy_column(self.code, self.tile, self.whole_count + i, part.count, memory, i * product.depth)
 
     # Factors
 
@@ -419,7 +428,7 @@ class _Task:
         if product.step_vectors is not None:
             product.step_vectors.sum(code, part.count)
             return [code.vector(product.step_vectors.sums, columns.first + at, kind) for at, kind in parts]
-        if product.line_sums is not None:
+        if product.line_sums is not None and (product.tail_lines is None or columns.columns is product.tail):
             return self._summed_along(rows, columns, part, product.line_sums)
         zero = code.constant(0.0, product.element).ssa
         zeros = [code.make(vector.BroadcastOp, (zero,), kind) for kind in self._kinds(columns)]
@@ -468,7 +477,7 @@ class _Task:
         code, product, width = self.code, self.product, columns.columns.width
         schedule, kind = product.schedule, VectorType(product.element, [product.schedule.lanes])
         row_factor = self._factor(product.factors.row, part, is_row=True)
-        column_factor = self._factor(product.factors.column, part, is_row=False)
+        column_factor = self._factor(product.factors.column, part, is_row=False) if product.image is None else None
 
         def row(i: int, step: Value) -> Value:
             if product.rows is not None:
@@ -476,14 +485,18 @@ class _Task:
             return row_factor.vectors(code, rows.first + i, step, [(0, kind)])[0]
 
         def column(at: Value, step: Value) -> Value:
-            return column_factor.vectors(code, at, step, [(0, kind)])[0]
+            if column_factor is None:
+                return code.vector(cast(SSAValue, product.tail_lines), at * product.depth + step, kind)
+            return column_factor.vectors(code, columns.first + at, step, [(0, kind)])[0]
 
-        at_once = math.gcd(schedule.along_steps, width)
+        at_once = math.gcd(schedule.along_steps or schedule.tail_along, width)
+        lines = [partial(row, i) for i in range(schedule.rows)]
 
         def some(number: Value) -> None:
             first = number * at_once
-            reads = [partial(column, columns.first + (first + i)) for i in range(at_once)]
-            totals = sums_along(code, [partial(row, i) for i in range(schedule.rows)], reads, product.steps, kind)
+            reads = [partial(column, first + i) for i in range(at_once)]
+            behind = product.steps % schedule.lanes if product.ranges == 1 else 0
+            totals = sums_along(code, lines, reads, part.count, behind, kind)
             self._keep(memory, [first + i * width for i in range(schedule.rows)], totals)
 
         sequential(code, code.number(width // at_once), some)
@@ -519,7 +532,7 @@ class _Task:
 
                 parallel(code, high, low, element, is_masked=product.extents[2] < SHORT_LINE)
 
-            if product.image is not None:
+            if product.in_lines and product.image is not None:
                 product.image.over_lines(
                     code,
                     self.tile,

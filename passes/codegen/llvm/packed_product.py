@@ -44,7 +44,7 @@ from tensorgrad.passes.codegen.llvm.factors import Axis, FactorLayout, Tile
 from tensorgrad.passes.codegen.llvm.line_blocks import LineBlocks, has_line_blocks
 from tensorgrad.passes.codegen.llvm.loops import new_array
 from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Columns, Lines, Panels
-from tensorgrad.passes.codegen.llvm.padded_image import PaddedImage
+from tensorgrad.passes.codegen.llvm.padded_image import PaddedImage, has_padded_lines
 from tensorgrad.passes.codegen.llvm.step_vectors import StepVectors, has_step_vectors
 from tensorgrad.passes.scalars import Value
 
@@ -79,6 +79,8 @@ class Product:
         far_lines: What of the columns is prefetched; `None` if nothing is.
         image: The padded copy of the image that columns are windows of, if they are read from one.
         has_windows: Whether columns are read as windows of an image, from a padded copy or in place.
+        in_lines: Whether results are stored line by line of windows.
+        tail_lines: The memory for the columns after the last whole block, if these are summed along the reduction.
         line_blocks: What sums the windows of several lines at a time, if the schedule has them.
         step_vectors: What sums windows with vectors along the reduction, if the schedule has them.
         line_sums: The memory for sums of a register block with vectors along the reduction, of plain columns.
@@ -121,10 +123,10 @@ class Product:
             value: FactorLayout.of(stage, value, kernel.extents, schedule.row, schedule.column, skips, schedule.rows)
             for value in (factors.row, *(() if self.has_windows else (factors.column,)))
         }
-        columns = self.extents[2]
-        self.tail = None if schedule.lines else Columns.behind(columns, schedule.columns, schedule.lanes)
+        self.tail = self._tail()
         self.whole = Columns((schedule.lanes,) * (schedule.columns // schedule.lanes), schedule.columns)
         self.is_cut = self.tail is not None and self.tail.filled < self.tail.width
+        self.in_lines = bool(schedule.lines or schedule.gap)
         if schedule.along_steps and not schedule.pitch:
             self._check_lies_along_steps()
         elif schedule.direct_columns and (self.is_cut or not self.layouts[factors.column].in_vectors):
@@ -141,8 +143,9 @@ class Product:
         self.far_lines = self._far_lines()
         held = schedule.rows if self.ranges == 1 else schedule.tile_rows
         self.step_vectors = self._step_vectors(top) if schedule.along_steps and schedule.pitch else None
-        has_line_sums = schedule.along_steps and not schedule.pitch
+        has_line_sums = (schedule.along_steps and not schedule.pitch) or schedule.tail_along
         self.line_sums = self._array(top, schedule.rows * schedule.columns) if has_line_sums else None
+        self.tail_lines = self._tail_lines(top) if schedule.tail_along else None
         if self.line_blocks is not None:
             self.sums = self.line_blocks.sums
         else:
@@ -152,7 +155,7 @@ class Product:
         array = partial(new_array, top, i32)
         self.axes = (
             Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array),
-            Axis([] if self.has_windows else [grid[loop] for loop in schedule.column], self.room, array),
+            Axis([] if self.in_lines else [grid[loop] for loop in schedule.column], self.room, array),
         )
         self.step_axis = Axis(own, self.depth, array, skips)
         self.inmost = max((k for k, loop in enumerate(schedule.column) if grid[loop] > 1), default=0)
@@ -163,7 +166,7 @@ class Product:
 
     def _stores_sums(self) -> bool:
         """Returns whether the sums are the results, and vectors of them are contiguous there."""
-        if len(self.kernel.stages) > 1 or self.is_cut or self.has_windows:
+        if len(self.kernel.stages) > 1 or self.is_cut or self.in_lines:
             return False
         place, schedule = maps_of(self.stage)[len(self.stage.inputs)], self.schedule
         (output,) = self.stage.outputs
@@ -200,13 +203,37 @@ class Product:
 
     def _padded_image(self, top: Block) -> PaddedImage:
         """Allocates the memory for a padded image."""
-        windows = self._windows()
-        if windows is None or self.schedule.pitch != windows.pitch or self.depth % windows.taps:
+        schedule, windows = self.schedule, self._windows()
+        windows = windows.in_split_lines() if windows is not None and schedule.split else windows
+        if windows is None or not has_padded_lines(windows, schedule) or self.depth % windows.taps:
             raise DiagnosticException(
                 f"the kernel at {line_of(self.kernel.location)} is scheduled to pad an image, but its columns are no "
-                f"windows in lines of {self.schedule.pitch} elements, or its depth is no multiple of a window"
+                f"windows in lines of {schedule.pitch} elements, {schedule.gap} of which are left out, or its depth is "
+                "no multiple of a window"
             )
-        return PaddedImage.of(self.stage, windows, self.schedule, self.room, self.depth, top)
+        return PaddedImage.of(self.stage, windows, schedule, self.room, self.depth, top)
+
+    def _tail(self) -> Columns | None:
+        """Returns the columns after the last whole block: if they are summed along the reduction, no others."""
+        schedule, columns = self.schedule, self.extents[2]
+        if schedule.lines:
+            return None
+        if not schedule.tail_along:
+            return Columns.behind(columns, schedule.columns, schedule.lanes)
+        filled = columns % schedule.columns
+        return Columns((schedule.tail_along,) * (filled // schedule.tail_along), filled)
+
+    def _tail_lines(self, top: Block) -> SSAValue:
+        """Allocates the memory for the columns after the last whole block, each of which becomes a line."""
+        schedule, row = self.schedule, self.layouts[self.factors.row]
+        in_lines = row.in_lines if schedule.direct_rows else row.along_steps
+        is_whole = math.gcd(self.depth, self._shortest) % schedule.lanes == 0
+        if self.tail is None or self.image is None or self.conditions or not (in_lines and is_whole):
+            raise DiagnosticException(
+                f"the kernel at {line_of(self.kernel.location)} is scheduled to sum its last columns along the "
+                "reduction, but has none, or not in whole vectors"
+            )
+        return self._array(top, self.tail.filled * self.depth)
 
     def _windows(self) -> Windows | None:
         """Returns the windows that the columns are; `None` if they are none."""

@@ -28,39 +28,38 @@ from tensorgrad.passes.analyses.factors import (
 )
 from tensorgrad.passes.analyses.kinds import contraction_of, summed_stage
 from tensorgrad.passes.analyses.machine import LINE_BYTES, CpuModel
-from tensorgrad.passes.analyses.windows import LEAST_RUN, Windows, places_of, plain_place, run_along, windows_of
+from tensorgrad.passes.analyses.windows import LEAST_RUN, places_of, plain_place, run_along
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
 from tensorgrad.passes.codegen.llvm.factors import FactorLayout, is_in_blocks
-from tensorgrad.passes.codegen.llvm.line_blocks import has_line_blocks
-from tensorgrad.passes.codegen.llvm.step_vectors import has_step_vectors
+from tensorgrad.passes.codegen.llvm.packed_tiles import (
+    LEAST_COLUMNS,
+    LEAST_COLUMNS_PACKED,
+    LEAST_ROWS,
+    LEAST_SIDE,
+    MOST_DEPTH,
+    MOST_PACKED_DEPTH,
+    PANEL_BYTES,
+    REGISTER_BLOCKS,
+    TASK_PRODUCTS,
+    cut_tiles,
+    evened,
+    extents_of,
+    reads_rows,
+)
+from tensorgrad.passes.codegen.llvm.windows_schedule import padded_schedules, schedules_across_lines
 from tensorgrad.runtime.target import Target
-
-REGISTER_BLOCKS: dict[int, tuple[int, int]] = {16: (8, 3), 32: (6, 2), 64: (12, 2)}
-"""By bytes of a vector: the most rows of a register block, and the vectors of its columns; few registers stay free."""
 
 PAGE, MOST_ROWS_APART = 4096, 8
 """Rows a multiple of `PAGE` bytes apart map to the same L1 set, which holds `MOST_ROWS_APART` lines."""
-
-MOST_DEPTH = 1024
-"""The most iterations of the reduction in one pass, during which sums stay in registers."""
-
-MOST_PACKED_DEPTH = 320
-"""The same if rows are packed: fewer iterations allow wider tiles, which pack the rows less often."""
 
 COSTLY_PROLOGUE, LEAST_DEPTH = 16.0, 128
 """The additions that computing an element of a row costs, from which a tile has all columns, so that it is computed
 once; and the fewest iterations to which a pass is cut for that."""
 
-PANEL_BYTES = 1 << 19
-"""The most bytes of a task's packed columns, so that they stay in L2."""
-
 NEAR_BYTES = 1 << 19
 """The largest operand whose columns are read in place: it stays in L2."""
-
-NEAR_ROWS_BYTES = 1 << 19
-"""The same for an operand read by rows, if adjacent rows are contiguous: each iteration touches another cache line."""
 
 SMALL_ROWS_BYTES, NEAREST_BYTES = 1 << 14, 24 << 10
 """The largest rows that each tile can read again, and the most bytes of its packed columns and sums then, so that
@@ -76,20 +75,6 @@ elsewhere in memory."""
 MOST_TILE_ROWS, MOST_TILE_COLUMNS = 192, 512
 """The largest tile that the cost model assumes when it estimates how often operands are packed."""
 
-TASK_PRODUCTS = 1 << 18
-"""The approximate minimum of products of a task, as long as there are fewer tasks than `ENOUGH_TASKS`."""
-
-ENOUGH_TASKS = 16
-LEAST_SIDE = 64
-"""The fewest columns of a tile that needs no packed rows: its operands are in L1."""
-
-LEAST_ROWS_PADDED, LEAST_ROWS, LEAST_ROWS_TRANSPOSED = 64, 128, 256
-"""The fewest rows of a tile whose columns are in a transposed and padded image, are packed, or packed and transposed,
-since each tile repeats that work."""
-
-LEAST_COLUMNS_PACKED = 256
-"""The fewest columns of a tile whose rows are packed."""
-
 PAIRING = 4.0
 """The cycles in which vectors of factors are rounded and put into words, per vector."""
 
@@ -98,9 +83,10 @@ PACKING, PACKING_WINDOWS, PACKING_LINES, PACKING_RUN, PACKING_ELEMENTS = 7.0, 12
 out of windows along the reduction, in addition for each part of a register block where contiguous runs end, and element
 by element."""
 
-PADDING, LINES = 4.0, 3.0
-"""The same for a vector that is read from a padded image, for copying it; and, once for all iterations, for each row,
-for leaving out what lies behind lines."""
+PADDING, SPLITTING, SPLITTING_LINE, LINES = 4.0, 5.0, 0.8, 3.0
+"""The same for a vector that is read from a padded image, for copying it; if lines are split, with as much at least for
+each part of a line that a vector has, and each element of a window in a line; and, once for all iterations, for each
+row, for leaving out what lies behind lines."""
 
 ALONG_STEPS, ADDING_LANES = 1.2, 4.0
 """The time of multiplying a row with a vector if vectors run along the reduction, and, once for all iterations, of
@@ -114,17 +100,8 @@ SCATTERING, SCATTERING_SETS = 5.0, 45.0
 """The vectors that are multiplied in the time in which a result is stored whose neighbours are elsewhere in memory: in
 cache lines that fit into L1, or share its sets."""
 
-LEAST_SUMS = 8
-"""The fewest sums in registers that hide the latency of a multiplication, with few rows."""
-
-MOST_LINES = 8
-"""The most lines that have a vector in registers, if these can't have one of each."""
-
-LEAST_LINES = 4
-"""The fewest lines of a tile of windows, since the windows of the next tile meet the last ones too."""
-
-LEAST_COLUMNS = 4
-"""The fewest columns of a product; narrower ones are reductions of rows."""
+LEAST_ROWS_TRANSPOSED = 256
+"""The fewest rows of a tile whose columns are packed and transposed, since each tile repeats that work."""
 
 
 class PackedArchetype(Archetype[PackedSchedule]):
@@ -136,11 +113,11 @@ class PackedArchetype(Archetype[PackedSchedule]):
         stage = summed_stage(kernel)
         if stage is None or not is_blockable(kernel, stage):
             return None
-        padded = _padded(kernel, stage, target)
-        if contraction_of(kernel) is None or (padded is not None and not padded.row):
-            return padded
-        choices = [*_packed(kernel, stage, target), *([] if padded is None else [padded])]
-        choices += [*_padded_across(kernel, stage, target), *_along_steps(kernel, stage, target)]
+        padded = list(padded_schedules(kernel, stage, target))
+        if contraction_of(kernel) is None or any(not choice.row for choice in padded):
+            return next(iter(padded), None)
+        choices = [*_packed(kernel, stage, target), *padded]
+        choices += [*schedules_across_lines(kernel, stage, target), *_along_steps(kernel, stage, target)]
         return min(choices, key=lambda choice: _time(choice, kernel, stage), default=None)
 
     def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
@@ -184,7 +161,7 @@ def packed_cost(kernel: KernelOp, stage: GenericOp, machine: CpuModel, has_pairs
     if factors is None:
         return math.inf
     steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
-    rest, rows, columns = _extents(kernel, sides)
+    rest, rows, columns = extents_of(kernel, sides)
     products = rest * rows * columns * steps / (machine.lanes * (2 if has_pairs else 1))
     packing = 0.0
     for value, extent, times in (
@@ -208,15 +185,8 @@ def _computing(value: SSAValue) -> list[Operation]:
 
 def _reuses_enough(kernel: KernelOp, sides: Sides) -> bool:
     """Returns whether so many products use each factor that packing it as pairs pays."""
-    _, rows, columns = _extents(kernel, sides)
+    _, rows, columns = extents_of(kernel, sides)
     return min(rows, columns) >= LEAST_REUSE
-
-
-def _extents(kernel: KernelOp, sides: Sides) -> tuple[int, int, int]:
-    row, column = sides
-    grid = kernel.extents
-    rest = (extent for i, extent in enumerate(grid) if i not in (*row, *column))
-    return math.prod(rest), math.prod(grid[i] for i in row), math.prod(grid[i] for i in column)
 
 
 def _packed(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
@@ -246,7 +216,9 @@ def _time(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float
     assert factors is not None
     packing, lines, reading = 0.0, 0.0, PACKING_ROWS
     if schedule.pitch:
-        packing, lines = PADDING, LINES * rows / steps
+        parts = loop_extents(stage)[-1] * max(schedule.lanes / schedule.pitch, 1.0)
+        packing = max(SPLITTING, SPLITTING_LINE * parts) if schedule.split else PADDING
+        lines = LINES * rows / steps if schedule.gap else 0.0
     elif schedule.along_steps:
         lines = rows * (ALONG_STEPS - 1 + ADDING_LANES * schedule.lanes / steps)
     elif not schedule.direct_columns:
@@ -256,7 +228,11 @@ def _time(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float
         reading = READING_ROWS
     elif _run(stage, factors.row, range(rank, len(loop_extents(stage)))) >= LEAST_RUN:
         reading = COPYING_ROWS
-    return rest * (-(-columns // schedule.lanes) * (rows + down * packing + lines) + across * rows * reading)
+    vectors = -(-columns // schedule.lanes)
+    if schedule.tail_along:
+        behind = columns % schedule.columns
+        vectors = columns // schedule.lanes + ALONG_STEPS * behind / schedule.lanes
+    return rest * (vectors * (rows + down * packing + lines) + across * rows * reading)
 
 
 def _packing(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp, factors: Factors) -> float:
@@ -301,7 +277,7 @@ def _scattering(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) ->
 def _schedule(
     kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target, has_pairs: bool = False
 ) -> PackedSchedule | None:
-    rest, rows, columns = _extents(kernel, sides)
+    rest, rows, columns = extents_of(kernel, sides)
     if columns < LEAST_COLUMNS or rows < 2:
         return None
     size = element_bytes(element_of(stage.outputs[0]))
@@ -321,7 +297,7 @@ def _schedule(
     most_rows = most_sums // vectors
     block_columns = lanes * vectors
     packed_size = size // 2 if has_pairs else size
-    direct_rows = not has_pairs and _reads_rows(along, steps * size, columns) and not is_extended(factors.row)
+    direct_rows = not has_pairs and reads_rows(along, steps * size, columns) and not is_extended(factors.row)
     direct_columns = direct_columns and columns >= block_columns
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
@@ -346,7 +322,7 @@ def _schedule(
         row=sides[0],
         column=sides[1],
         tile_rows=rounded_up(min(rows, most_tile_rows), block_rows),
-        tile_columns=_even(columns // block_columns * block_columns, widest, block_columns),
+        tile_columns=evened(columns // block_columns * block_columns, widest, block_columns),
         rows=block_rows,
         columns=block_columns,
         lanes=lanes,
@@ -357,7 +333,7 @@ def _schedule(
     )
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
-    return _cut(packed, kernel, rest * rows * columns * steps, least_rows, columns if is_whole else 0)
+    return cut_tiles(packed, kernel, rest * rows * columns * steps, least_rows, columns if is_whole else 0)
 
 
 def _within_runs(run: int, most: int) -> int:
@@ -373,127 +349,6 @@ def _vectors_of_few_rows(rows: int, most: int, target: Target) -> int:
     return min(max(most_sums // block_rows, vectors), most)
 
 
-def _padded(kernel: KernelOp, stage: GenericOp, target: Target) -> PackedSchedule | None:
-    """Returns the schedule that reads windows from a padded copy of their image; `None` if columns are no windows."""
-    rank = len(kernel.extents)
-    rows = [sides_of(kernel, stage)[0], ()] if contraction_of(kernel) is not None else [()]
-    for columns in (tuple(range(rank - count, rank)) for count in (2, 1) if count <= rank):
-        for row in rows:
-            known = None if set(row) & set(columns) else _windows(stage, rank, (row, columns))
-            if known is not None:
-                return _padded_schedule(kernel, stage, (row, columns), target, *known)
-    return None
-
-
-def _padded_across(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
-    """Yields the schedules whose columns are windows at neighbouring lines of an image, and all channels in each.
-
-    So are the derivatives of a convolution's weights: neighbours along the reduction lie in the image's lines, and
-    channels, of which there are many, become neighbours in the padded copy.
-    """
-    row, (*channels, line) = sides_of(kernel, stage)
-    for channel in channels:
-        sides = row, (line, channel)
-        known = _windows(stage, len(kernel.extents), sides) if kernel.extents[channel] >= LEAST_COLUMNS else None
-        if known is not None and known[1].is_transposed and known[1].taps <= MOST_PACKED_DEPTH:
-            yield _padded_schedule(kernel, stage, sides, target, *known)
-
-
-def _windows(stage: GenericOp, rank: int, sides: Sides) -> tuple[Factors, Windows, list[SSAValue]] | None:
-    """Returns a product's factors, the windows that its columns are, and under which conditions there is a product.
-
-    Returns:
-        `None` if it is no product of these sides, or its columns are no windows.
-    """
-    factors = factors_of(stage, *sides)
-    if factors is None:
-        return None
-    holding = step_conditions(stage, factors, (*sides[0], *sides[1]))
-    windows = windows_of(stage, factors.column, rank, sides[1], holding)
-    return None if windows is None else (factors, windows, holding)
-
-
-def _padded_schedule(
-    kernel: KernelOp,
-    stage: GenericOp,
-    sides: Sides,
-    target: Target,
-    factors: Factors,
-    windows: Windows,
-    conditions: Sequence[SSAValue],
-) -> PackedSchedule:
-    """Returns the schedule of windows in a padded image, or of several lines of them at a time."""
-    grid = kernel.extents
-    rest, rows, columns = _extents(kernel, sides)
-    size = element_bytes(element_of(stage.outputs[0]))
-    lanes, line = target.vector_bytes // size, grid[sides[1][-1]]
-    padded = (columns // line - 1) * windows.pitch + line
-    vectors = -(-padded // lanes)
-    most_rows, most_vectors = REGISTER_BLOCKS[target.vector_bytes]
-    most_sums = most_rows * most_vectors
-    # A line of the reduction may take fewer vectors along it, for each column, than along the columns.
-    axis = windows.axes[-1]
-    has_steps = has_step_vectors(windows, conditions)
-    is_along = has_steps and rows == 1 and columns * -(-axis.taps // lanes) * axis.advance < axis.taps * vectors
-    along_steps = evenest(columns, most_sums) if is_along else 0
-    across = vectors if along_steps else min(max(most_vectors, min(LEAST_SUMS, most_sums) // rows), vectors)
-    block_rows = evenest(rows, max(most_sums // across, 1))
-    outer = math.prod(loop_extents(stage)[loop] for loop in windows.outer)
-    along = strides_of(stage, factors.row, grid, *sides)
-    steps = outer * windows.taps
-    direct_rows = not along_steps and _reads_rows(along, steps * size, columns)
-    most_depth = MOST_DEPTH if direct_rows or along_steps else MOST_PACKED_DEPTH
-    channels = min(-(-outer // -(-steps // most_depth)), max(most_depth // windows.taps, 1))
-    planes = channels * math.prod(axis.phases for axis in windows.axes) * windows.pitch
-    lines = max(PANEL_BYTES // (planes * size) - windows.axes[0].reach, LEAST_LINES)
-    block = lanes * across
-    widest = padded if windows.is_transposed else lines * windows.pitch
-    if rows == 1 and not along_steps and has_line_blocks(stage, windows, conditions):
-        return _in_lines(kernel, sides, target, windows, bool(direct_rows))
-    schedule = PackedSchedule(
-        groups=(1, 1, 1),
-        row=sides[0],
-        column=sides[1],
-        tile_rows=rounded_up(rows, block_rows),
-        tile_columns=_even(padded // block * block, widest, block),
-        rows=block_rows,
-        columns=block,
-        lanes=lanes,
-        depth=channels * windows.taps,
-        direct_rows=int(direct_rows),
-        pitch=windows.pitch,
-        along_steps=along_steps,
-    )
-    # Each tile of a transposed image copies whole lines.
-    least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, 0)
-    return _cut(schedule, kernel, rest * rows * columns * steps, *least)
-
-
-def _in_lines(kernel: KernelOp, sides: Sides, target: Target, windows: Windows, direct_rows: bool) -> PackedSchedule:
-    """Returns the schedule of windows of several lines at a time, with all lines in registers if there are few."""
-    (across, along), rest = windows.axes, _extents(kernel, sides)[0]
-    lanes = target.vector_bytes // element_bytes(element_of(kernel.stages[0].outputs[0]))
-    most_sums = math.prod(REGISTER_BLOCKS[target.vector_bytes])
-    is_whole = across.extent <= most_sums * 2 // 3
-    lines = across.extent if is_whole else evenest(across.extent, min(most_sums // 2, MOST_LINES))
-    blocks = -(-across.extent // lines)
-    tiles = min(-(-ENOUGH_TASKS // rest), blocks)
-    schedule = PackedSchedule(
-        groups=(1, 1, 1),
-        row=sides[0],
-        column=sides[1],
-        tile_rows=1,
-        tile_columns=-(-blocks // tiles) * lines * along.extent,
-        rows=1,
-        columns=lanes,
-        lanes=lanes,
-        depth=windows.taps,
-        direct_rows=int(direct_rows),
-        lines=lines,
-    )
-    return replace(schedule, groups=(schedule.tasks_over(kernel.extents), 1, 1))
-
-
 def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
     """Yields the schedule with vectors along the reduction: for few rows, and columns that are contiguous along it.
 
@@ -501,7 +356,7 @@ def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator
     """
     grid, sides = kernel.extents, sides_of(kernel, stage)
     factors = factors_of(stage, *sides)
-    rest, rows, columns = _extents(kernel, sides)
+    rest, rows, columns = extents_of(kernel, sides)
     size = element_bytes(element_of(stage.outputs[0]))
     lanes, steps = target.vector_bytes // size, math.prod(loop_extents(stage)[len(grid) :])
     if factors is None or not (2 <= rows <= FEW_ROWS and columns >= lanes and lanes <= steps <= lanes * MOST_DEPTH):
@@ -521,7 +376,7 @@ def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator
         row=sides[0],
         column=sides[1],
         tile_rows=rounded_up(rows, block_rows),
-        tile_columns=_even(columns // lanes * lanes, widest, lanes),
+        tile_columns=evened(columns // lanes * lanes, widest, lanes),
         rows=block_rows,
         columns=lanes,
         lanes=lanes,
@@ -530,21 +385,7 @@ def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator
         direct_columns=1,
         along_steps=at_once,
     )
-    yield _cut(schedule, kernel, rest * rows * columns * steps, rows)
-
-
-def _reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
-    """Returns whether rows are read in place: if contiguous along the reduction, in L2, or used by few columns.
-
-    Args:
-        strides: The strides of the rows, if they are elements of an operand with constant strides.
-        line: The bytes of a row.
-        columns: The number of columns.
-    """
-    if strides is None:
-        return False
-    is_near = line * strides.step <= NEAR_ROWS_BYTES
-    return strides.side > strides.step or is_near or columns <= LEAST_COLUMNS_PACKED // 2
+    yield cut_tiles(schedule, kernel, rest * rows * columns * steps, rows)
 
 
 def _reads_columns(strides: Strides | None, line: int, has_few_rows: bool) -> bool:
@@ -556,50 +397,6 @@ def _reads_columns(strides: Strides | None, line: int, has_few_rows: bool) -> bo
         has_few_rows: Whether so few rows use them that packing them would cost more than it saves.
     """
     return strides is not None and strides.side == 1 and (line * strides.step <= NEAR_BYTES or has_few_rows)
-
-
-def _cut(
-    schedule: PackedSchedule, kernel: KernelOp, products: int, least_rows: int, least_columns: int = 0
-) -> PackedSchedule:
-    """Returns a schedule with its tasks; of smaller tiles, of at least these extents, if they are few and long."""
-    _, rows, columns = schedule.extents(kernel.extents)
-    whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
-    is_in_place = schedule.direct_columns and not schedule.along_steps
-    least_rows = schedule.rows if is_in_place else rounded_up(least_rows, schedule.rows)
-    least = LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED
-    least_columns = rounded_up(max(least, least_columns), schedule.columns)
-    enough = min(products // TASK_PRODUCTS, ENOUGH_TASKS)
-    while (tasks := schedule.tasks_over(kernel.extents)) < enough:
-        down, across = schedule.tiles_over(kernel.extents)
-        times = -(-enough // tasks)
-        shorter = _equal(rows, down * times, least_rows, schedule.rows)
-        narrower = _equal(whole, across * times, least_columns, schedule.columns)
-        choices: list[PackedSchedule] = []
-        if narrower < schedule.tile_columns:
-            choices.append(replace(schedule, tile_columns=narrower))
-        if shorter < schedule.tile_rows:
-            choices.append(replace(schedule, tile_rows=shorter))
-        if not choices:
-            break
-        schedule = choices[0 if schedule.direct_rows and not schedule.direct_columns else -1]
-    return replace(schedule, groups=(schedule.tasks_over(kernel.extents), 1, 1))
-
-
-def _even(extent: int, most: int, block: int) -> int:
-    """Returns the extent of equal tiles that consist of whole blocks and are at most `most` long."""
-    blocks, fit = max(-(-extent // block), 1), max(most // block, 1)
-    return -(-blocks // -(-blocks // fit)) * block
-
-
-def _equal(extent: int, tiles: int, least: int, block: int) -> int:
-    """Returns the extent of `tiles` tiles that consist of whole blocks, or of fewer that are at least `least` long.
-
-    Tiles that are shorter by up to a quarter are preferred if all of them are as long.
-    """
-    blocks, most = -(-extent // block), max(extent // least, 1)
-    longest = -(-blocks // min(tiles, most))
-    shortest = max(longest * 3 // 4, -(-blocks // most))
-    return block * next((each for each in range(longest, shortest - 1, -1) if blocks % each == 0), longest)
 
 
 def _with_tile(schedule: PackedSchedule, kernel: KernelOp, rows: int, columns: int) -> Iterator[PackedSchedule]:

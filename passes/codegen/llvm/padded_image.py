@@ -8,7 +8,9 @@ windows skip are kept apart: an axis is copied in as many phases as the stride, 
 Which elements of a line lie in the image is known where nothing but the window moves along it. These are copied as
 vectors, whose lanes are shuffled if there is a stride, and zeros are stored around them.
 
-Vectors run across the ends of lines: products of the columns there are left out.
+If lines don't consist of vectors, these run across their ends. Either the products of the columns there are left out
+(`gap` in the schedule), or each element of a window along a line has a copy of all lines: of those of its elements that
+windows have, so that neighbouring columns are contiguous.
 
 A line may also have one position of all channels, as in the derivative of a convolution's weights. Such lines are
 neighbours in the image, out of which squares of positions and channels are transposed in registers.
@@ -80,6 +82,7 @@ class PaddedImage:
         windows: The windows.
         pitch: The elements from one line to the next. If lines of a transposed image consist of whole register blocks,
             each of these has a panel, so that neighbouring iterations read neighbours in memory.
+        width: The columns from one line to the next.
         lines: The lines that are copied.
         plane: The elements of a phase of a channel.
         lanes: The lanes of a vector.
@@ -90,6 +93,7 @@ class PaddedImage:
     stage: GenericOp
     windows: Windows
     pitch: int
+    width: int
     lines: int
     plane: int
     lanes: int
@@ -110,7 +114,8 @@ class PaddedImage:
             depth: The iterations of a range: a multiple of the elements of a window.
             top: The kernel's block.
         """
-        lines, array = copied_lines(windows, room), partial(new_array, top, element_of(stage.outputs[0]))
+        width, array = windows.axes[-1].extent + schedule.gap, partial(new_array, top, element_of(stage.outputs[0]))
+        lines = copied_lines(windows, room, width)
         in_panels = windows.is_transposed and windows.pitch % schedule.columns == 0
         pitch = schedule.columns if in_panels else windows.pitch
         plane = plane_of(lines * windows.pitch)
@@ -118,7 +123,7 @@ class PaddedImage:
         behind = max(schedule.columns, schedule.lanes * windows.axes[-1].advance)
         memory = array(planes * plane + behind)
         offsets = new_array(top, i32, depth)
-        return PaddedImage(stage, windows, pitch, lines, plane, schedule.lanes, memory, offsets)
+        return PaddedImage(stage, windows, pitch, width, lines, plane, schedule.lanes, memory, offsets)
 
     def copy(self, code: Code, tile: Tile, start: Value, count: Value) -> None:
         """Writes the copy for a range of the reduction.
@@ -369,21 +374,21 @@ class PaddedImage:
             count: The number of its columns.
             body: Takes a column, relative to the tile, and the indices of its loops.
         """
-        begin, axes, pitch = tile.first[1], self.windows.axes, self.windows.pitch
+        begin, axes, width = tile.first[1], self.windows.axes, self.width
         end = begin + count
 
         def line(number: Value) -> None:
-            start = number * pitch
+            start = number * width
             first = start.at_least(begin)
             last = (start + axes[-1].extent).at_least(begin).at_most(end)
             above = [number] if len(axes) > 1 else []
             parallel(code, last - begin, first - begin, lambda j: body(j, [*above, begin + j - start]), is_masked=True)
 
-        sequential(code, (end + (pitch - 1)) // pitch, line, start=begin // pitch)
+        sequential(code, (end + (width - 1)) // width, line, start=begin // width)
 
     def _first_line(self, code: Code, tile: Tile) -> Value:
         """Returns the first line that is copied."""
-        return code.number(0) if self.windows.is_transposed else tile.first[1] // self.windows.pitch
+        return code.number(0) if self.windows.is_transposed else tile.first[1] // self.width
 
     def _plane(self, number: Value, phase: Sequence[Value]) -> Value:
         """Returns the offset of a phase of a channel."""
@@ -404,23 +409,56 @@ class PaddedImage:
             step: The iteration.
             parts: The vectors.
         """
-        length = self.windows.pitch
-        within = tile.first[1] - self._first_line(code, tile) * length + first
-        if self.pitch < length:
-            line, position = within // length, within % length
-            within = (position // self.pitch * self.lines + line) * self.pitch + position % self.pitch
-        at = code.element(self.offsets, step).as_index() + within
-        return [code.vector(self.memory, at + by, kind) for by, kind in parts]
+        offset = code.element(self.offsets, step).as_index()
+        if self.pitch == self.width:
+            at = offset + self._place(code, tile, first)
+            return [code.vector(self.memory, at + by, kind) for by, kind in parts]
+        return [code.vector(self.memory, offset + self._place(code, tile, first + by), kind) for by, kind in parts]
+
+    def copy_column(
+        self, code: Code, tile: Tile, column: Value, count: Value, memory: SSAValue, start: Value | int
+    ) -> None:
+        """Writes the copy of a column's elements in `count` iterations to another memory, one after another."""
+        within = self._place(code, tile, column)
+
+        def element(step: Value) -> None:
+            at = code.element(self.offsets, step).as_index() + within
+            code.put(code.element(self.memory, at), memory, step + start)
+
+        sequential(code, count, element)
+
+    def _place(self, code: Code, tile: Tile, column: Value) -> Value:
+        """Returns the place of a column, relative to the tile, in the planes that are copied."""
+        within, width = tile.first[1] - self._first_line(code, tile) * self.width + column, self.width
+        if self.pitch == width:
+            return within
+        line, position = within // width, within % width
+        if self.pitch > width:
+            return line * self.pitch + position
+        return (position // self.pitch * self.lines + line) * self.pitch + position % self.pitch
 
 
-def copied_lines(windows: Windows, columns: int) -> int:
-    """Returns how many lines the windows of some neighbouring columns meet, wherever in a line these start."""
+def has_padded_lines(windows: Windows, schedule: PackedSchedule) -> bool:
+    """Returns whether a schedule's vectors of columns are contiguous in the padded lines of windows."""
+    line = windows.axes[-1].extent
+    is_contiguous = windows.pitch == line + schedule.gap or (schedule.gap == 0 and line % schedule.lanes == 0)
+    return schedule.pitch == windows.pitch and is_contiguous
+
+
+def copied_lines(windows: Windows, columns: int, width: int) -> int:
+    """Returns how many lines the windows of some neighbouring columns meet, wherever in a line these start.
+
+    Args:
+        windows: The windows.
+        columns: The number of columns.
+        width: The columns from one line to the next.
+    """
     if len(windows.axes) == 1:
         return 1
     axis = windows.axes[0]
     if windows.is_transposed:
         return axis.extent + axis.reach
-    return min(-(-columns // windows.pitch) + 1, axis.extent) + axis.reach
+    return min(-(-columns // width) + 1, axis.extent) + axis.reach
 
 
 def plane_of(extent: int) -> int:

@@ -102,7 +102,7 @@ Read: TypeAlias = Callable[[Value], Value]
 
 
 def sums_along(
-    code: Code, rows: Sequence[Read], columns: Sequence[Read], steps: int, kind: VectorType[Attribute]
+    code: Code, rows: Sequence[Read], columns: Sequence[Read], steps: Value, behind: int, kind: VectorType[Attribute]
 ) -> list[Value]:
     """Returns the sums of some rows' products with some columns, a vector for each row.
 
@@ -111,6 +111,7 @@ def sums_along(
         rows: The rows.
         columns: The columns, a power of two of them that is at most a vector's lanes.
         steps: The iterations of the reduction, at least as many as lanes.
+        behind: How many of them come after the last whole vector.
         kind: The type of a vector.
     """
     lanes = kind.element_count()
@@ -121,11 +122,10 @@ def sums_along(
         pairs = zip(itertools.product(lefts, rights), held, strict=True)
         return [code.make(vector.FMAOp, (left.ssa, right.ssa, x.ssa), x.type) for (left, right), x in pairs]
 
-    whole = steps // lanes * lanes
-    totals = code.loop_to(code.number(whole), [zero] * (len(rows) * len(columns)), multiplied, step=lanes)
-    if whole < steps:
+    totals = code.loop_to(steps - behind, [zero] * (len(rows) * len(columns)), multiplied, step=lanes)
+    if behind:
         # The last vector ends with the last iteration; what it has in common with the one before has been counted.
-        totals = multiplied(code.number(steps - lanes), totals, whole + lanes - steps)
+        totals = multiplied(steps - lanes, totals, lanes - behind)
     return [_added(code, totals[i : i + len(columns)]) for i in range(0, len(totals), len(columns))]
 
 

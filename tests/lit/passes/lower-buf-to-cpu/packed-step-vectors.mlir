@@ -7,7 +7,7 @@ func.func @weights(%x: tensor<1x4x10xf32>, %g: tensor<2x2x10xf32>) -> tensor<1x2
   %0 = tg.conv %x, %g stride = [1] low = [1] high = [0] lhs_dilation = [1] rhs_dilation = [1] groups = 2 : tensor<1x4x10xf32>, tensor<2x2x10xf32>
   func.return %0 : tensor<1x2x2xf32>
 }
-// SCHEDULE: schedule = #buf.schedule<packed, {{.*}} pitch = 11, along_steps = 2>
+// SCHEDULE: schedule = #buf.schedule<packed, {{.*}} pitch = 11, gap = 9, along_steps = 2>
 // CHECK-LABEL: cpu.kernel @packed0
 // CHECK:      %[[ZERO:[0-9]+]] = vector.broadcast %{{[0-9]+}} : f32 to vector<8xf32>
 // CHECK:      %[[A:[0-9]+]], %[[B:[0-9]+]] = scf.for {{.*}} iter_args(%[[A0:[0-9]+]] = %[[ZERO]], %[[B0:[0-9]+]] = %[[ZERO]])
@@ -52,4 +52,4 @@ func.func @images(%x: tensor<2x2x10xf32>, %w: tensor<2x1x2xf32>) -> tensor<2x2x1
   %0 = tg.conv %x, %w stride = [1] low = [1] high = [0] lhs_dilation = [1] rhs_dilation = [1] groups = 2 : tensor<2x2x10xf32>, tensor<2x1x2xf32>
   func.return %0 : tensor<2x2x10xf32>
 }
-// SCHEDULE: pitch = 11>
+// SCHEDULE: pitch = 11, gap = 1>

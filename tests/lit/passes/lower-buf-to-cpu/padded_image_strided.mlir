@@ -6,26 +6,26 @@ func.func @strided(%x: tensor<2x4x9x16xf32>, %w: tensor<8x1x3x3xf32>) -> tensor<
   %0 = tg.conv %x, %w stride = [2, 2] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 4 : tensor<2x4x9x16xf32>, tensor<8x1x3x3xf32>
   func.return %0 : tensor<2x8x5x8xf32>
 }
-// CHECK:      scf.if %105 {
-// CHECK-NEXT:   %109 = vector.broadcast %49 : f32 to vector<1xf32>
-// CHECK-NEXT:   vector.store %109, %9[%100] : memref<352xf32>, vector<1xf32>
-// CHECK-NEXT:   %110 = arith.addi %100, %10 : index
-// CHECK-NEXT:   %111 = vector.load %0[%108] : memref<1152xf32>, vector<8xf32>
-// CHECK-NEXT:   %112 = arith.addi %108, %53 : index
-// CHECK-NEXT:   %113 = vector.load %0[%112] : memref<1152xf32>, vector<8xf32>
-// CHECK-NEXT:   %114 = vector.shuffle %111, %113 [1, 3, 5, 7, 9, 11, 13, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:   vector.store %114, %9[%110] : memref<352xf32>, vector<8xf32>
-// CHECK-NEXT:   %115 = vector.load %0[%108] : memref<1152xf32>, vector<8xf32>
-// CHECK-NEXT:   %116 = vector.load %0[%112] : memref<1152xf32>, vector<8xf32>
-// CHECK-NEXT:   %117 = vector.shuffle %115, %116 [0, 2, 4, 6, 8, 10, 12, 14] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:   vector.store %117, %9[%101] : memref<352xf32>, vector<8xf32>
-// CHECK-NEXT:   %118 = arith.addi %101, %53 : index
-// CHECK-NEXT:   vector.store %109, %9[%118] : memref<352xf32>, vector<1xf32>
+// CHECK:      scf.if %102 {
+// CHECK-NEXT:   %106 = vector.broadcast %50 : f32 to vector<1xf32>
+// CHECK-NEXT:   vector.store %106, %10[%97] : memref<352xf32>, vector<1xf32>
+// CHECK-NEXT:   %107 = arith.addi %97, %11 : index
+// CHECK-NEXT:   %108 = vector.load %0[%105] : memref<1152xf32>, vector<8xf32>
+// CHECK-NEXT:   %109 = arith.addi %105, %40 : index
+// CHECK-NEXT:   %110 = vector.load %0[%109] : memref<1152xf32>, vector<8xf32>
+// CHECK-NEXT:   %111 = vector.shuffle %108, %110 [1, 3, 5, 7, 9, 11, 13, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:   vector.store %111, %10[%107] : memref<352xf32>, vector<8xf32>
+// CHECK-NEXT:   %112 = vector.load %0[%105] : memref<1152xf32>, vector<8xf32>
+// CHECK-NEXT:   %113 = vector.load %0[%109] : memref<1152xf32>, vector<8xf32>
+// CHECK-NEXT:   %114 = vector.shuffle %112, %113 [0, 2, 4, 6, 8, 10, 12, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:   vector.store %114, %10[%98] : memref<352xf32>, vector<8xf32>
+// CHECK-NEXT:   %115 = arith.addi %98, %40 : index
+// CHECK-NEXT:   vector.store %106, %10[%115] : memref<352xf32>, vector<1xf32>
 // CHECK-NEXT: } else {
-// CHECK-NEXT:   vector.store %50, %9[%100] : memref<352xf32>, vector<8xf32>
-// CHECK-NEXT:   %119 = arith.addi %100, %10 : index
-// CHECK-NEXT:   vector.store %50, %9[%119] : memref<352xf32>, vector<8xf32>
-// CHECK-NEXT:   vector.store %50, %9[%101] : memref<352xf32>, vector<8xf32>
-// CHECK-NEXT:   %120 = arith.addi %101, %10 : index
-// CHECK-NEXT:   vector.store %50, %9[%120] : memref<352xf32>, vector<8xf32>
+// CHECK-NEXT:   vector.store %51, %10[%97] : memref<352xf32>, vector<8xf32>
+// CHECK-NEXT:   %116 = arith.addi %97, %11 : index
+// CHECK-NEXT:   vector.store %51, %10[%116] : memref<352xf32>, vector<8xf32>
+// CHECK-NEXT:   vector.store %51, %10[%98] : memref<352xf32>, vector<8xf32>
+// CHECK-NEXT:   %117 = arith.addi %98, %11 : index
+// CHECK-NEXT:   vector.store %51, %10[%117] : memref<352xf32>, vector<8xf32>
 // CHECK-NEXT: }

@@ -1,0 +1,257 @@
+"""Schedules of packed products whose columns are windows of an image: read from a padded copy of it, or in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents
+from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.passes.analyses.blocks import evenest, rounded_up
+from tensorgrad.passes.analyses.factors import Factors, factors_of, step_conditions, strides_of
+from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.windows import Windows, windows_of
+from tensorgrad.passes.codegen.common.sides import Sides, sides_of
+from tensorgrad.passes.codegen.llvm.factors import FactorLayout
+from tensorgrad.passes.codegen.llvm.line_blocks import has_line_blocks
+from tensorgrad.passes.codegen.llvm.packed_tiles import (
+    ENOUGH_TASKS,
+    LEAST_COLUMNS,
+    LEAST_ROWS,
+    MOST_DEPTH,
+    MOST_PACKED_DEPTH,
+    PANEL_BYTES,
+    REGISTER_BLOCKS,
+    cut_tiles,
+    evened,
+    extents_of,
+    reads_rows,
+)
+from tensorgrad.passes.codegen.llvm.step_vectors import has_step_vectors
+from tensorgrad.runtime.target import Target
+
+LEAST_ROWS_PADDED = 64
+"""The fewest rows of a tile whose columns are in a transposed and padded image, since each tile repeats that work."""
+
+LEAST_SUMS = 8
+"""The fewest sums in registers that hide the latency of a multiplication, with few rows."""
+
+MOST_LINES = 8
+"""The most lines that have a vector in registers, if these can't have one of each."""
+
+LEAST_LINES = 4
+"""The fewest lines of a tile of windows, since the windows of the next tile meet the last ones too."""
+
+MOST_VECTORS = 4
+"""The most vectors of columns in a register block that are tried for few columns after the last block."""
+
+TAIL_SHARE = 4
+"""Columns after the last block are summed along the reduction if they are at most a vector's lanes by this."""
+
+
+def padded_schedules(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
+    """Yields the schedules that read windows from a padded copy of their image, or several lines of it in place."""
+    rank = len(kernel.extents)
+    rows = [sides_of(kernel, stage)[0], ()] if contraction_of(kernel) is not None else [()]
+    for columns in (tuple(range(rank - count, rank)) for count in (2, 1) if count <= rank):
+        for row in rows:
+            product = None if set(row) & set(columns) else _product(kernel, stage, (row, columns), target)
+            if product is not None:
+                yield from product.schedules()
+                return
+
+
+def schedules_across_lines(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
+    """Yields the schedules whose columns are windows at neighbouring lines of an image, and all channels in each.
+
+    So are the derivatives of a convolution's weights: neighbours along the reduction lie in the image's lines, and
+    channels, of which there are many, become neighbours in the padded copy.
+    """
+    row, (*channels, line) = sides_of(kernel, stage)
+    for channel in channels:
+        has_enough = kernel.extents[channel] >= LEAST_COLUMNS
+        product = _product(kernel, stage, (row, (line, channel)), target) if has_enough else None
+        if product is not None and product.windows.is_transposed and product.windows.taps <= MOST_PACKED_DEPTH:
+            yield from product.schedules()
+
+
+def _product(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> _Product | None:
+    """Returns a product of windows; `None` if it is no product of these sides, or its columns are no windows."""
+    factors = factors_of(stage, *sides)
+    if factors is None:
+        return None
+    holding = step_conditions(stage, factors, (*sides[0], *sides[1]))
+    windows = windows_of(stage, factors.column, len(kernel.extents), sides[1], holding)
+    return None if windows is None else _Product(kernel, stage, sides, target, factors, windows, holding)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product whose columns are windows.
+
+    Attributes:
+        kernel: The kernel.
+        stage: Its contraction.
+        sides: The loops of the rows and of the columns.
+        target: The target.
+        factors: The factors of the contraction's terms.
+        windows: The columns.
+        conditions: The conditions under which an iteration of the reduction has a product.
+    """
+
+    kernel: KernelOp
+    stage: GenericOp
+    sides: Sides
+    target: Target
+    factors: Factors
+    windows: Windows
+    conditions: Sequence[SSAValue]
+
+    @property
+    def _extents(self) -> tuple[int, int, int]:
+        return extents_of(self.kernel, self.sides)
+
+    @property
+    def _element_bytes(self) -> int:
+        return element_bytes(element_of(self.stage.outputs[0]))
+
+    @property
+    def _lanes(self) -> int:
+        return self.target.vector_bytes // self._element_bytes
+
+    @property
+    def _most_sums(self) -> int:
+        return math.prod(REGISTER_BLOCKS[self.target.vector_bytes])
+
+    @property
+    def _line(self) -> int:
+        """The windows in a line."""
+        return self.windows.axes[-1].extent
+
+    @property
+    def _steps(self) -> int:
+        return math.prod(loop_extents(self.stage)[len(self.kernel.extents) :])
+
+    def _columns(self, gap: int) -> int:
+        """Returns the number of columns with a gap between lines."""
+        return self._extents[2] + (self._extents[2] // self._line - 1) * gap
+
+    def schedules(self) -> Iterator[PackedSchedule]:
+        """Yields the schedules.
+
+        Vectors run across the ends of lines unless these consist of vectors: with a gap, or in split lines.
+        """
+        windows, (_, rows, _), line = self.windows, self._extents, self._line
+        gap = windows.pitch - line
+        if rows == 1 and (along_steps := self._columns_along()):
+            vectors = -(-self._columns(gap) // self._lanes)
+            yield replace(self._padded(windows, gap, 1, vectors), direct_rows=0, along_steps=along_steps)
+        elif rows == 1 and has_line_blocks(self.stage, windows, self.conditions):
+            yield self._in_lines()
+        elif gap and len(windows.axes) > 1 and line % self._lanes == 0:
+            yield self._in_blocks(windows, 0)
+        else:
+            yield self._in_blocks(windows, gap)
+            if gap and len(windows.axes) > 1 and rows > 1:
+                yield self._in_blocks(windows.in_split_lines(), 0)
+
+    def _columns_along(self) -> int:
+        """Returns how many columns have their sums in registers at a time, as vectors along the reduction; 0 if none.
+
+        A line of the reduction may take fewer vectors along it, for each column, than along the columns.
+        """
+        if not has_step_vectors(self.windows, self.conditions):
+            return 0
+        columns, axis = self._extents[2], self.windows.axes[-1]
+        vectors = -(-self._columns(self.windows.pitch - self._line) // self._lanes)
+        is_shorter = columns * -(-axis.taps // self._lanes) * axis.advance < axis.taps * vectors
+        return evenest(columns, self._most_sums) if is_shorter else 0
+
+    def _in_blocks(self, windows: Windows, gap: int) -> PackedSchedule:
+        """Returns the schedule with register blocks of several rows and vectors of columns."""
+        (_, rows, _), columns, most_sums = self._extents, self._columns(gap), self._most_sums
+        most_vectors = REGISTER_BLOCKS[self.target.vector_bytes][1]
+        vectors = min(max(most_vectors, min(LEAST_SUMS, most_sums) // rows), -(-columns // self._lanes))
+        for more in range(vectors, MOST_VECTORS + 1) if not gap and rows > 1 else ():
+            behind = columns % (more * self._lanes)
+            block_rows = evenest(rows, most_sums // more)
+            if 0 < behind <= self._lanes // TAIL_SHARE and self._lies_along_steps(block_rows):
+                at_once = max(1, 1 << (most_sums // block_rows).bit_length() - 1)
+                schedule = self._padded(windows, gap, block_rows, more, self._lanes)
+                if schedule.depth % self._lanes == self._steps % self._lanes == 0:
+                    return replace(schedule, tail_along=math.gcd(behind, at_once))
+        return self._padded(windows, gap, evenest(rows, max(most_sums // vectors, 1)), vectors)
+
+    def _lies_along_steps(self, block_rows: int) -> bool:
+        """Returns whether vectors along the reduction can be loaded of the rows."""
+        grid = self.kernel.extents
+        layout = FactorLayout.of(self.stage, self.factors.row, grid, *self.sides, bool(self.conditions), block_rows)
+        return not self.conditions and (layout.in_lines if self._reads_rows() else layout.along_steps)
+
+    def _reads_rows(self) -> bool:
+        strides = strides_of(self.stage, self.factors.row, self.kernel.extents, *self.sides)
+        return reads_rows(strides, self._steps * self._element_bytes, self._extents[2])
+
+    def _padded(self, windows: Windows, gap: int, block_rows: int, vectors: int, multiple: int = 1) -> PackedSchedule:
+        """Returns the schedule that reads a padded copy.
+
+        Args:
+            windows: The columns, whose lines may be split.
+            gap: The columns that are left out between lines.
+            block_rows: The rows of a register block.
+            vectors: The vectors of its columns.
+            multiple: What the iterations that sums are in registers for should be a multiple of.
+        """
+        (rest, rows, columns), size, lanes = self._extents, self._element_bytes, self._lanes
+        outer = math.prod(loop_extents(self.stage)[loop] for loop in windows.outer)
+        direct_rows = self._reads_rows()
+        most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH
+        channels = min(-(-outer // -(-self._steps // most_depth)), max(most_depth // windows.taps, 1))
+        channels = rounded_up(channels, multiple // math.gcd(windows.taps, multiple))
+        planes = channels * math.prod(axis.phases for axis in windows.axes) * windows.pitch
+        lines = max(PANEL_BYTES // (planes * size) - windows.axes[0].reach, LEAST_LINES)
+        block, width, padded = lanes * vectors, self._line + gap, self._columns(gap)
+        schedule = PackedSchedule(
+            groups=(1, 1, 1),
+            row=self.sides[0],
+            column=self.sides[1],
+            tile_rows=rounded_up(rows, block_rows),
+            tile_columns=evened(padded // block * block, padded if windows.is_transposed else lines * width, block),
+            rows=block_rows,
+            columns=block,
+            lanes=lanes,
+            depth=channels * windows.taps,
+            direct_rows=int(direct_rows),
+            pitch=windows.pitch,
+            gap=gap,
+            split=int(windows.axes[-1].is_split),
+        )
+        # Each tile of a transposed image copies whole lines.
+        least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, min(LEAST_LINES * width, padded))
+        return cut_tiles(schedule, self.kernel, rest * rows * columns * self._steps, *least)
+
+    def _in_lines(self) -> PackedSchedule:
+        """Returns the schedule of several lines at a time, with all lines in registers if there are few."""
+        (across, along), rest = self.windows.axes, self._extents[0]
+        is_whole = across.extent <= self._most_sums * 2 // 3
+        lines = across.extent if is_whole else evenest(across.extent, min(self._most_sums // 2, MOST_LINES))
+        blocks = -(-across.extent // lines)
+        tiles = min(-(-ENOUGH_TASKS // rest), blocks)
+        schedule = PackedSchedule(
+            groups=(1, 1, 1),
+            row=self.sides[0],
+            column=self.sides[1],
+            tile_rows=1,
+            tile_columns=-(-blocks // tiles) * lines * along.extent,
+            rows=1,
+            columns=self._lanes,
+            lanes=self._lanes,
+            depth=self.windows.taps,
+            direct_rows=int(self._reads_rows()),
+            lines=lines,
+        )
+        return replace(schedule, groups=(schedule.tasks_over(self.kernel.extents), 1, 1))
