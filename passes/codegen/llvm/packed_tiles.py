@@ -67,21 +67,30 @@ def reads_rows(strides: Strides | None, line: int, columns: int) -> bool:
 
 
 def cut_tiles(
-    schedule: PackedSchedule, kernel: KernelOp, products: int, least_rows: int, least_columns: int = 0
+    schedule: PackedSchedule, kernel: KernelOp, products: int, least_rows: int, least_columns: int = 0, unit: int = 0
 ) -> PackedSchedule:
-    """Returns a schedule with its tasks; of smaller tiles, of at least these extents, if they are few and long."""
+    """Returns a schedule with its tasks; of smaller tiles, of at least these extents, if they are few and long.
+
+    Args:
+        schedule: The schedule.
+        kernel: The kernel.
+        products: How many products it adds.
+        least_rows: The fewest rows of a tile.
+        least_columns: The fewest columns of one.
+        unit: What its columns should be a multiple of, if not of those of a register block.
+    """
+    unit = unit or schedule.columns
     _, rows, columns = schedule.extents(kernel.extents)
     whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
     is_in_place = schedule.direct_columns and not schedule.along_steps
     least_rows = schedule.rows if is_in_place else rounded_up(least_rows, schedule.rows)
     least = LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED
-    least_columns = rounded_up(max(least, least_columns), schedule.columns)
+    least_columns = rounded_up(max(least, least_columns), unit)
     enough = min(products // TASK_PRODUCTS, ENOUGH_TASKS)
     while (tasks := schedule.tasks_over(kernel.extents)) < enough:
         down, across = schedule.tiles_over(kernel.extents)
-        times = -(-enough // tasks)
-        shorter = _equal(rows, down * times, least_rows, schedule.rows)
-        narrower = _equal(whole, across * times, least_columns, schedule.columns)
+        shorter = _equal(rows, -(-down * enough // tasks), least_rows, schedule.rows)
+        narrower = _equal(whole, -(-across * enough // tasks), least_columns, unit)
         choices: list[PackedSchedule] = []
         if narrower < schedule.tile_columns:
             choices.append(replace(schedule, tile_columns=narrower))

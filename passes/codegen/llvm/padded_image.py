@@ -115,7 +115,7 @@ class PaddedImage:
             top: The kernel's block.
         """
         width, array = windows.axes[-1].extent + schedule.gap, partial(new_array, top, element_of(stage.outputs[0]))
-        lines = copied_lines(windows, room, width)
+        lines = copied_lines(windows, room, width, schedule.tile_columns % width == 0)
         in_panels = windows.is_transposed and windows.pitch % schedule.columns == 0
         pitch = schedule.columns if in_panels else windows.pitch
         plane = plane_of(lines * windows.pitch)
@@ -445,20 +445,21 @@ def has_padded_lines(windows: Windows, schedule: PackedSchedule) -> bool:
     return schedule.pitch == windows.pitch and is_contiguous
 
 
-def copied_lines(windows: Windows, columns: int, width: int) -> int:
-    """Returns how many lines the windows of some neighbouring columns meet, wherever in a line these start.
+def copied_lines(windows: Windows, columns: int, width: int, is_aligned: bool) -> int:
+    """Returns how many lines the windows of some neighbouring columns meet.
 
     Args:
         windows: The windows.
         columns: The number of columns.
         width: The columns from one line to the next.
+        is_aligned: Whether the columns start with those of a line, rather than anywhere.
     """
     if len(windows.axes) == 1:
         return 1
     axis = windows.axes[0]
     if windows.is_transposed:
         return axis.extent + axis.reach
-    return min(-(-columns // width) + 1, axis.extent) + axis.reach
+    return min(-(-columns // width) + (not is_aligned), axis.extent) + axis.reach
 
 
 def plane_of(extent: int) -> int:

@@ -215,12 +215,16 @@ class _Product:
         planes = channels * math.prod(axis.phases for axis in windows.axes) * windows.pitch
         lines = max(PANEL_BYTES // (planes * size) - windows.axes[0].reach, LEAST_LINES)
         block, width, padded = lanes * vectors, self._line + gap, self._columns(gap)
+        widest = padded if windows.is_transposed else lines * width
+        fewest = min(LEAST_LINES * width, padded)
+        # The lines of a tile of whole ones are known, and only windows below its last one meet lines of the next tile.
+        unit = math.lcm(block, width) if math.lcm(block, width) <= rounded_up(fewest, block) else block
         schedule = PackedSchedule(
             groups=(1, 1, 1),
             row=self.sides[0],
             column=self.sides[1],
             tile_rows=rounded_up(rows, block_rows),
-            tile_columns=evened(padded // block * block, padded if windows.is_transposed else lines * width, block),
+            tile_columns=min(evened(padded // block * block, widest, unit), max(padded // block, 1) * block),
             rows=block_rows,
             columns=block,
             lanes=lanes,
@@ -231,8 +235,8 @@ class _Product:
             split=int(windows.axes[-1].is_split),
         )
         # Each tile of a transposed image copies whole lines.
-        least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, min(LEAST_LINES * width, padded))
-        return cut_tiles(schedule, self.kernel, rest * rows * columns * self._steps, *least)
+        least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, fewest)
+        return cut_tiles(schedule, self.kernel, rest * rows * columns * self._steps, *least, unit)
 
     def _in_lines(self) -> PackedSchedule:
         """Returns the schedule of several lines at a time, with all lines in registers if there are few."""
