@@ -522,7 +522,7 @@ class _Task:
                 self._finish_element(start + j, self.tile.loops(code, row, column))
 
             def run(low: Value, high: Value) -> None:
-                origin = product.axes[1].indices(code, self.tile.first[1], low)
+                origin = self._column(low)
 
                 def element(j: Value) -> None:
                     moved = j - low
@@ -545,6 +545,13 @@ class _Task:
                 over_runs(code, self.tile.first[1], self.column_count, product.extents[2], product.finish_run, run)
 
         sequential(code, code.number(product.schedule.rows), line, start=rows.computed)
+
+    def _column(self, at: Value) -> list[Value]:
+        """Returns the indices of a column's loops; of the innermost alone if all columns are one run of results."""
+        code, product, first = self.code, self.product, self.tile.first[1]
+        if product.finish_run < product.extents[2]:
+            return product.axes[1].indices(code, first, at)
+        return [first + at if k == product.inmost else code.number(0) for k in range(len(product.schedule.column))]
 
     def _finish_element(self, at: Value, loops: Loops) -> None:
         """Runs the epilogue stages for one element, given the position of its sum in scratch memory."""
