@@ -8,7 +8,7 @@ from enum import Enum
 from typing import cast
 
 from xdsl.dialects import memref, scf
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tensorgrad.checks.proving import solver
@@ -17,6 +17,7 @@ from tensorgrad.checks.proving.counting import count
 from tensorgrad.checks.proving.facts import NOTHING, Facts, Renaming
 from tensorgrad.checks.proving.separate import determined, zeros
 from tensorgrad.checks.proving.symbols import Symbols
+from tensorgrad.checks.proving.tables import stored_before
 from tensorgrad.checks.proving.terms import (
     Condition,
     Linear,
@@ -30,6 +31,7 @@ from tensorgrad.checks.proving.terms import (
     variables_of,
     zero,
 )
+from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.dialects.locations import line_in
 
 
@@ -194,6 +196,8 @@ def _bounds(subject: Subject) -> Verdict:
     seen: set[tuple[object, ...]] = set()
     for access in subject.accesses.accesses:
         facts = subject.facts(access)
+        if isinstance(access.op, memref.LoadOp):
+            _reads_stored(subject, result, access, access.op, facts)
         for axis, (index, extent) in enumerate(zip(access.indices, access.extents, strict=True)):
             last = extent - (access.width if axis == len(access.extents) - 1 else 1)
             key = (index, access.conditions, last)
@@ -209,6 +213,25 @@ def _bounds(subject: Subject) -> Verdict:
                 outcome = nonnegative(outside)
                 result.ask(subject, what, [*facts.conditions, outcome])
     return result.verdict()
+
+
+def _reads_stored(subject: Subject, result: _Collected, access: Access, load: memref.LoadOp, facts: Facts) -> None:
+    """Asks whether an element of a table may be read that has not been stored, or is not below what is claimed."""
+    symbols, below = subject.symbols, load.attributes.get(BELOW)
+    if isinstance(below, IntegerAttr):
+        beyond = symbols.value(load.res).minus(number(below.value.data))
+        if beyond.range[1] >= 0:
+            what = f"{described(load)} may read what is not below {below.value.data}"
+            result.ask(subject, what, [*facts.conditions, nonnegative(beyond)])
+    if symbols.stored(access.buffer) is None:
+        return
+    what, stored = f"{described(load)} may read what is not stored", stored_before(symbols, load)
+    if stored is None:
+        result.unknown(what)
+        return
+    behind = access.address.minus(stored)
+    if facts.bounds(facts.simplified(behind))[1] >= 0 and not facts.contradict:
+        result.ask(subject, what, [*facts.conditions, nonnegative(behind)])
 
 
 def _barriers(subject: Subject) -> Verdict:

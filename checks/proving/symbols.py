@@ -33,7 +33,7 @@ from tensorgrad.checks.proving.terms import (
     of_atom,
     zero,
 )
-from tensorgrad.dialects.cpu import BELOW
+from tensorgrad.dialects.buf import element_of
 
 Leaf: TypeAlias = Callable[[SSAValue], "Linear | None"]
 """Returns what a value is that doesn't follow from other values: the number of an invocation."""
@@ -76,6 +76,7 @@ class Symbols:
         self._values: dict[SSAValue, Linear] = {}
         self._conditions: dict[SSAValue, Condition] = {}
         self._turns: dict[scf.ForOp, Variable] = {}
+        self._tables: dict[SSAValue, Range | None] = {}
         self._count = 0
 
     def turn(self, loop: scf.ForOp) -> Variable | None:
@@ -118,6 +119,8 @@ class Symbols:
             return wrapped(number(op.value.value.data), *range_)
         if isinstance(op, scf.IfOp):
             return self._yielded(op, value)
+        if isinstance(op, scf.ForOp):
+            return self._after(op, cast(OpResult, value).index, range_)
         if isinstance(op, arith.SelectOp):
             return choice(self.condition(op.cond), self.value(op.lhs), self.value(op.rhs))
         if isinstance(op, memref.LoadOp):
@@ -153,25 +156,45 @@ class Symbols:
         return first.plus(of_atom(turn), step)
 
     def _carried(self, loop: scf.ForOp, value: BlockArgument, range_: Range) -> Linear:
-        """Returns a number that a loop carries, if each iteration adds the same to it; otherwise nothing is known."""
-        increment = self._increment(loop, value)
-        if increment is None:
-            return self.fresh("carried", range_)
+        """Returns a number that a loop carries, if what each iteration adds to it is known."""
+        unknown = self._values[value] = self.fresh("carried", range_)  # what is added may depend on the number itself
+        added = self._added(cast(Operation, loop.body.block.last_op).operands[value.index - 1], value)
+        if added is None:
+            return unknown
         turn, first = self.turn(loop), self.value(loop.iter_args[value.index - 1])
-        return first if turn is None else wrapped(first.plus(of_atom(turn), increment), *range_)
+        if turn is None:
+            return first
+        if added[0] == added[1]:
+            return wrapped(first.plus(of_atom(turn), added[0]), *range_)
+        return self._sum_of(first, added, turn.range[1], range_)
 
-    def _increment(self, loop: scf.ForOp, value: BlockArgument) -> int | None:
-        """Returns the constant that an iteration adds to a number that the loop carries, if it does nothing else."""
-        total, next_value = 0, cast(Operation, loop.body.block.last_op).operands[value.index - 1]
-        while next_value is not value:
-            if not isinstance(next_value.owner, arith.AddiOp):
-                return None
-            next_value, added = next_value.owner.operands
-            constant = self.value(added).number
-            if constant is None:
-                return None
-            total += constant
-        return total
+    def _after(self, loop: scf.ForOp, index: int, range_: Range) -> Linear:
+        """Returns the number that a loop has carried when it ends."""
+        value = loop.body.block.args[index + 1]
+        added = self._added(cast(Operation, loop.body.block.last_op).operands[index], value)
+        turn, first = self.turn(loop), self.value(loop.iter_args[index])
+        if added is None:
+            return self.fresh("carried", range_)
+        return self._sum_of(first, added, 1 if turn is None else turn.range[1] + 1, range_)
+
+    def _sum_of(self, first: Linear, added: Range, times: int, range_: Range) -> Linear:
+        """Returns a number to which another is added at most so many times."""
+        low, high = first.range[0] + min(times * added[0], 0), first.range[1] + max(times * added[1], 0)
+        return self.fresh("carried", (low, high) if range_[0] <= low and high <= range_[1] else range_)
+
+    def _added(self, value: SSAValue, carried: BlockArgument) -> Range | None:
+        """Returns the range of what is added to a number that a loop carries; `None` if it is computed otherwise."""
+        if value is carried:
+            return 0, 0
+        op = value.owner
+        if isinstance(op, arith.AddiOp):
+            before, more = self._added(op.lhs, carried), self.value(op.rhs).range
+            return None if before is None else (before[0] + more[0], before[1] + more[1])
+        if isinstance(op, arith.SelectOp):
+            either = self._added(op.lhs, carried), self._added(op.rhs, carried)
+            known = [side for side in either if side is not None]
+            return (min(low for low, _ in known), max(high for _, high in known)) if len(known) == 2 else None
+        return None
 
     def _yielded(self, op: scf.IfOp, value: SSAValue) -> Linear:
         place = cast(OpResult, value).index
@@ -186,15 +209,33 @@ class Symbols:
         known = self._contents.get(op.memref)
         if known is not None:
             return held(self.value(op.indices[0]), known)
-        below = op.attributes.get(BELOW)
-        if isinstance(below, IntegerAttr):
-            range_ = max(range_[0], 0), min(range_[1], below.value.data - 1)
+        stored = self.stored(op.memref)
+        if stored is not None:
+            range_ = max(range_[0], stored[0]), min(range_[1], stored[1])
         if range_[0] >= range_[1]:
             return number(range_[0])
         if op.memref in self._constant:
             key = ("load", op.memref, self.value(op.indices[0]))
             return of_atom(Variable(_Load(key), range_, True))
         return self.fresh("load", range_)
+
+    def stored(self, memory: SSAValue) -> Range | None:
+        """Returns the range of all that is stored in a table of the kernel's own; `None` if that can't be told."""
+        if memory not in self._tables:
+            self._tables[memory] = None  # what is stored may depend on what the memory holds
+            ops = [use.operation for use in memory.uses]
+            stores = [op for op in ops if isinstance(op, memref.StoreOp)]
+            is_own = isinstance(memory.owner, memref.AllocaOp) and is_integer(element_of(memory)) and len(stores) > 0
+            if is_own and all(isinstance(op, memref.LoadOp | memref.StoreOp) for op in ops):
+                ranges = [self.value(op.value).range for op in stores]
+                self._tables[memory] = min(low for low, _ in ranges), max(high for _, high in ranges)
+        return self._tables[memory]
+
+    def counts(self, loop: scf.ForOp, index: int) -> bool:
+        """Returns whether each iteration of a loop adds 0 or 1 to a number that it carries."""
+        last, value = cast(Operation, loop.body.block.last_op), loop.body.block.args[index + 1]
+        added = self._added(last.operands[index], value)
+        return added is not None and 0 <= added[0] <= added[1] <= 1
 
     # Conditions
 

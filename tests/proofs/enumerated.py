@@ -21,6 +21,9 @@ from tensorgrad.dialects.buf import DispatchOp
 Array: TypeAlias = np.ndarray
 WORD = 1 << 32
 
+NOT_STORED = WORD - 1
+"""What a table holds where nothing has been stored: it is within no bounds."""
+
 SUBGROUP = 8
 """The invocations of a subgroup: those of the software adapter."""
 
@@ -73,6 +76,7 @@ class Faults:
         self._size, self._counts = size, groups
         self._phase = np.zeros(count, np.int64)
         self._accesses: dict[SSAValue, list[tuple[Array, Array, Array, bool]]] = {}
+        self._tables: dict[SSAValue, Array] = {}
         if isinstance(kernel, cpu.KernelOp):
             first, last = kernel.body.block.args[-2:]
             self._values[first], self._values[last] = lanes, lanes + 1
@@ -129,7 +133,7 @@ class Faults:
                 self._for(op, active)
             case wgsl.BarrierOp():
                 self._barrier(active)
-            case memref.LoadOp() | memref.StoreOp() | vector.LoadOp() | vector.StoreOp():
+            case memref.LoadOp() | memref.StoreOp() | vector.LoadOp() | vector.StoreOp() | cpu.LoadLanesOp():
                 self._access(op, active)
             case _:
                 for result in op.results:
@@ -157,6 +161,8 @@ class Faults:
         if any(operand is None for operand in operands):
             return None
         known = cast("list[Array]", operands)
+        if isinstance(op, arith.IndexCastOp):
+            return known[0]
         if isinstance(op, arith.CmpiOp):
             return COMPARISONS[op.predicate.value.data](*known)
         if isinstance(op, arith.SelectOp):
@@ -199,9 +205,13 @@ class Faults:
         buffer, index = (op.operands[1], op.operands[2]) if store else (op.operands[0], op.operands[1])
         vectors = isinstance(op, vector.LoadOp | vector.StoreOp)
         width = cast("VectorType[Any]", value.type).element_count() if vectors else 1
+        if isinstance(op, cpu.LoadLanesOp):
+            width = len(op.lanes)
         if not store:
             self._values[op.results[0]] = None
         size = cast("MemRefType[Any]", buffer.type).element_count()
+        if isinstance(buffer.owner, memref.AllocaOp) and isinstance(value.type, IntegerType):
+            self._look_up(op, active, self._tables.setdefault(buffer, np.full((len(self._lanes), size), NOT_STORED)))
         lanes = self._lanes[active]
         for offset in range(width):
             places = self._known(index)[active] + offset
@@ -211,6 +221,20 @@ class Faults:
             phases = self._phase[self._group[active]]
             recorded = places[inside], lanes[inside], phases[inside], store
             self._accesses.setdefault(buffer, []).append(recorded)
+
+    def _look_up(self, op: Operation, active: Array, table: Array) -> None:
+        """Reads or writes a table, of which each task has its own."""
+        place = self._known(op.operands[-1])
+        lanes = self._lanes[active & (place >= 0) & (place < table.shape[1])]
+        if isinstance(op, memref.StoreOp):
+            table[lanes, place[lanes]] = self._known(op.value)[lanes]
+            return
+        read = np.full(len(self._lanes), NOT_STORED)
+        read[lanes] = table[lanes, place[lanes]]
+        below = op.attributes.get(cpu.BELOW)
+        if isinstance(below, IntegerAttr) and (read[active] >= below.value.data).any():
+            self.found.add("bounds")
+        self._values[op.results[0]] = read
 
 
 def _merged(condition: Array, first: Array | None, second: Array | None) -> Array | None:

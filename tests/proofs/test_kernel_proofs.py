@@ -48,6 +48,9 @@ ARCHETYPES: dict[str, tuple[Callable[..., Any], list[np.ndarray], Target]] = {
     "a product on a software adapter": (lambda x, y: x @ y, ones((17, 33), (33, 9)), SOFTWARE),
     "native loops": (lambda x, y: tg.sum(tg.tanh(x) * y, axis=1), ones((5, 30), (30,)), CPU),
     "a packed product": (lambda x, y: x @ y, ones((2, 16, 16), (2, 16, 16)), CPU),
+    "windows of split lines": (lambda x, w: tg.relu(tg.conv(x, w, padding=1)), ones((1, 2, 5, 5), (4, 2, 3, 3)), CPU),
+    "windows of whole lines": (lambda x, w: tg.conv(x, w, padding=1), ones((1, 2, 3, 8), (4, 2, 3, 3)), CPU),
+    "windows with holes": (lambda x, w: tg.conv_transpose(x, w, stride=2), ones((1, 2, 5), (2, 3, 3)), CPU),
 }
 
 
