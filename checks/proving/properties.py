@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tensorgrad.checks.proving import solver
 from tensorgrad.checks.proving.accesses import Access, Accesses, Meeting, Uniformity
+from tensorgrad.checks.proving.branches import without_choices
 from tensorgrad.checks.proving.counting import count
 from tensorgrad.checks.proving.facts import NOTHING, Facts, Renaming
 from tensorgrad.checks.proving.separate import determined, zeros
@@ -397,7 +398,7 @@ def _results(subject: Subject) -> Verdict:
         size = cast("MemRefType[Attribute]", buffer.type).element_count()
         name = f"binding {cast(BlockArgument, buffer).index}"
         try:
-            reached = _reached(subject, accesses, size)
+            reached = _reached(subject, without_choices(subject.symbols, accesses), size)
         except ValueError as error:
             result.unknown(f"{name}: {error}")
             continue

@@ -512,14 +512,15 @@ class _Task:
     def _finish(self, rows: _RowBlock) -> None:
         """Runs the epilogue stages on a block of rows, and stores the results."""
         code, product = self.code, self.product
+        beyond = product.extents[1] if product.has_even_rows else 0
 
         def line(i: Value) -> None:
-            row = product.axes[0].indices(code, self.tile.first[0], rows.first + i)
+            row = self._row(rows.first + i)
             start = rows.number * (product.schedule.rows * product.room) + i * product.room
 
             def at(j: Value) -> None:
                 column = product.axes[1].indices(code, self.tile.first[1], j)
-                self._finish_element(start + j, self.tile.loops(code, row, column))
+                self._finish_element(start + j, self.tile.loops(code, row, column, beyond))
 
             def run(low: Value, high: Value) -> None:
                 origin = self._column(low)
@@ -527,7 +528,7 @@ class _Task:
                 def element(j: Value) -> None:
                     moved = j - low
                     column = [index + moved if k == product.inmost else index for k, index in enumerate(origin)]
-                    loops = self.tile.loops(code, row, column, product.finish_run)
+                    loops = self.tile.loops(code, row, column, max(product.finish_run, beyond))
                     self._finish_element(start + j, loops)
 
                 parallel(code, high, low, element, is_masked=product.extents[2] < SHORT_LINE)
@@ -537,7 +538,7 @@ class _Task:
                     code,
                     self.tile,
                     self.column_count,
-                    lambda j, column: self._finish_element(start + j, self.tile.loops(code, row, column)),
+                    lambda j, column: self._finish_element(start + j, self.tile.loops(code, row, column, beyond)),
                 )
             elif product.finish_run < LEAST_RUN:
                 parallel(code, self.column_count, None, at, is_masked=product.extents[2] < SHORT_LINE)
@@ -545,6 +546,14 @@ class _Task:
                 over_runs(code, self.tile.first[1], self.column_count, product.extents[2], product.finish_run, run)
 
         sequential(code, code.number(product.schedule.rows), line, start=rows.computed)
+
+    def _row(self, at: Value) -> list[Value]:
+        """Returns the indices of a row's loops; of the innermost alone if results of all rows are evenly apart."""
+        code, product, first = self.code, self.product, self.tile.first[0]
+        if not product.has_even_rows:
+            return product.axes[0].indices(code, first, at)
+        inmost = product.inmost_of(product.schedule.row)
+        return [first + at if k == inmost else code.number(0) for k in range(len(product.schedule.row))]
 
     def _column(self, at: Value) -> list[Value]:
         """Returns the indices of a column's loops; of the innermost alone if all columns are one run of results."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import cast
 
 from xdsl.dialects.builtin import VectorType, i32
@@ -91,6 +92,7 @@ class Product:
         step_axis: The table of the reduction's loops.
         inmost: The innermost of the columns' loops that has several iterations.
         finish_run: For how many neighbouring columns the epilogue's accesses have constant strides.
+        has_even_rows: Whether they have one stride along all rows.
     """
 
     def __init__(self, kernel: KernelOp, schedule: PackedSchedule, top: Block):
@@ -152,14 +154,26 @@ class Product:
             self.sums = None if self.stores and self.ranges == 1 else self._array(top, held * self.room)
         self.widths = block_widths(self.ranges, 1, MOST_BLOCKS)
         self.sums_of_blocks = [self._array(top, held * self.room) for _ in self.widths]
-        array = partial(new_array, top, i32)
-        self.axes = (
-            Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array),
-            Axis([] if self.in_lines else [grid[loop] for loop in schedule.column], self.room, array),
-        )
-        self.step_axis = Axis(own, self.depth, array, skips)
-        self.inmost = max((k for k, loop in enumerate(schedule.column) if grid[loop] > 1), default=0)
+        self.inmost = self.inmost_of(schedule.column)
         self.finish_run = self._run_of_results()
+        self.has_even_rows = self._has_even_rows()
+        is_one_run = self.in_lines or self.finish_run == self.extents[2]
+        self.axes = (
+            self._axis(top, schedule.row, schedule.tile_rows, factors.row, self.has_even_rows),
+            self._axis(top, schedule.column, self.room, factors.column, is_one_run),
+        )
+        self.step_axis = Axis(own, self.depth, partial(new_array, top, i32), skips)
+
+    def inmost_of(self, side: Sequence[int]) -> int:
+        """Returns which of the loops of a side is the innermost one with several iterations."""
+        return max((k for k, loop in enumerate(side) if self.kernel.extents[loop] > 1), default=0)
+
+    def _axis(self, top: Block, side: Sequence[int], room: int, factor: SSAValue, is_even: bool) -> Axis:
+        """Allocates the tables of the loops of a side whose factor or results are looked up, being not evenly apart."""
+        layout = self.layouts.get(factor)
+        is_looked_up = not (is_even or self.stores) or (layout is not None and layout.strides is None)
+        extents = [self.kernel.extents[loop] for loop in side] if is_looked_up else []
+        return Axis(extents, room, partial(new_array, top, i32))
 
     def _array(self, top: Block, extent: int) -> SSAValue:
         return new_array(top, self.element, extent)
@@ -335,23 +349,46 @@ class Product:
         If columns are one loop, no run is needed to see that. Within a run, an index may exceed its loop if neighbours
         are contiguous.
         """
-        column, places = self.schedule.column, list[OperandPosition | None]()
-        if not self.axes[1].is_looked_up:
+        column = self.schedule.column
+        loops = [self.kernel.extents[loop] for loop in column]
+        is_one_loop = self.in_lines or sum(extent > 1 for extent in loops) <= 1
+        places = None if is_one_loop else self._finished_along(column, self.extents[2])
+        if places is None:
             return 1
-        extents = [extent + (self.extents[2] if i in column else 0) for i, extent in enumerate(self.kernel.extents)]
+        return max(run_along(places, column, loops), loops[self.inmost])
+
+    def _has_even_rows(self) -> bool:
+        """Returns whether everything that `_finish` reads and writes has one stride along all rows."""
+        row, extents = self.schedule.row, self.kernel.extents
+        places = self._finished_along(row, self.extents[1])
+        return places is not None and all(
+            place.stride(outer) == place.stride(inner) * extents[inner]
+            for place in places
+            for outer, inner in pairwise(loop for loop in row if extents[loop] > 1)
+        )
+
+    def _finished_along(self, side: Sequence[int], more: int) -> list[OperandPosition] | None:
+        """Returns the position of everything that `_finish` reads and writes, for indices that may exceed their loops.
+
+        Args:
+            side: The loops that they may exceed.
+            more: By how much.
+
+        Returns:
+            `None` if one isn't linear, or indices are computed with.
+        """
+        places = list[OperandPosition | None]()
+        extents = [extent + (more if i in side else 0) for i, extent in enumerate(self.kernel.extents)]
         for stage in self.kernel.stages:
             maps, count = maps_of(stage), len(stage.inputs)
             if stage is not self.stage:
                 if any(isinstance(op, IndexOp) for op in stage.body.walk()):
-                    return 1
+                    return None
                 reads = zip(stage.inputs, maps[:count], strict=True)
                 places += [plain_place(buffer, m, extents) for buffer, m in reads if not is_shape_only(buffer)]
             writes = zip(stage.outputs, maps[count:], strict=True)
             places += [
                 plain_place(buffer, m, extents) for buffer, m in writes if buffer in self.kernel.output_arguments
             ]
-        known_places = [place for place in places if place is not None]
-        if len(known_places) < len(places):
-            return 1
-        loops = [self.kernel.extents[loop] for loop in column]
-        return max(run_along(known_places, column, loops), loops[self.inmost])
+        known = [place for place in places if place is not None]
+        return known if len(known) == len(places) else None

@@ -7,12 +7,12 @@ func.func @small_image(%x: tensor<1x160x7x7xf32>, %w: tensor<96x160x1x1xf32>) ->
   func.return %1 : tensor<1x96x7x7xf32>
 }
 // CHECK:      cpu.kernel @packed0 access = ["read", "read", "read_write"] {
-// CHECK:        scf.for %206 = %9 to %13 step %8 {
-// CHECK-NEXT:     %207 = arith.subi %206, %9 : index
-// CHECK-NEXT:     %208 = arith.addi %202, %207 : index
-// CHECK-NEXT:     %209 = arith.addi %198, %206 : index
-// CHECK-NEXT:     %210 = memref.load %7[%209] : memref<312xf32>
-// CHECK-NEXT:     %211 = math.tanh %210 : f32
-// CHECK-NEXT:     %212 = arith.addi %205, %208 : index
-// CHECK-NEXT:     memref.store %211, %2[%212] : memref<4704xf32>
+// CHECK:        scf.for %195 = %7 to %11 step %6 {
+// CHECK-NEXT:     %196 = arith.subi %195, %7 : index
+// CHECK-NEXT:     %197 = arith.addi %46, %196 : index
+// CHECK-NEXT:     %198 = arith.addi %192, %195 : index
+// CHECK-NEXT:     %199 = memref.load %5[%198] : memref<312xf32>
+// CHECK-NEXT:     %200 = math.tanh %199 : f32
+// CHECK-NEXT:     %201 = arith.addi %194, %197 : index
+// CHECK-NEXT:     memref.store %200, %2[%201] : memref<4704xf32>
 // CHECK-NEXT:   } {cpu.parallel, cpu.masked}
