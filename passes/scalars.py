@@ -108,8 +108,14 @@ class ScalarBuilder:
         """Returns a polynomial by Horner's rule; the coefficient of the highest power comes first."""
         total = self.constant(coefficients[0], x.ssa.type)
         for coefficient in coefficients[1:]:
-            total = total * x + coefficient
+            total = self.fused(total, x, coefficient)
         return total
+
+    def fused(self, x: Value, y: Operand, z: Operand) -> Value:
+        """Returns `x * y + z`, rounded once if the CPU can: use it only where rounding twice is accurate enough too."""
+        kind = x.ssa.type
+        product = self.make(arith.MulfOp, (x.ssa, self.operand(y, kind).ssa), kind, FUSED)
+        return self.make(arith.AddfOp, (product.ssa, self.operand(z, kind).ssa), kind, FUSED)
 
 
 class Value:
@@ -356,12 +362,6 @@ class Formula(ScalarBuilder):
         if not isinstance(on_true, Value) and not isinstance(on_false, Value):
             on_true = self.whole(on_true) if isinstance(on_true, int) else self.real(on_true)
         return super().select(condition, on_true, on_false)
-
-    def fused(self, x: Value, y: Operand, z: Operand) -> Value:
-        """Returns `x * y + z`, rounded once if the CPU can: use it only where rounding twice is accurate enough too."""
-        kind = x.ssa.type
-        product = self.make(arith.MulfOp, (x.ssa, self.operand(y, kind).ssa), kind, FUSED)
-        return self.make(arith.AddfOp, (product.ssa, self.operand(z, kind).ssa), kind, FUSED)
 
 
 def constant_attribute(number: float, element: Attribute) -> FloatAttr | IntegerAttr:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from case_programs import on_device
-from harness import NumpyArray, reference, traced
+from harness import NumpyArray, as_native_code, reference, traced
 
 import tensorgrad as tg
 from benchmarks.workloads import workload
@@ -103,3 +103,20 @@ def test_a_nan_loss_is_seen(device: WebGPUDevice) -> None:
     value, gradient = on_device(device, traced(tg.value_and_grad(loss), [x]), [x])
     assert np.isnan(value)
     assert np.isnan(gradient[1])
+
+
+def test_a_value_is_the_same_wherever_native_code_computes_it() -> None:
+    """A mean of equal elements is each of them, although one loop adds them and another one reads them again.
+
+    They are what `1 + x * y` leaves near 0, where a product that isn't rounded before it is added is another.
+    """
+
+    def apart(x: Tensor, y: Tensor) -> Tensor:
+        product = x * y
+        near = 1.0 + product
+        return tg.where(product < -2.0, product, near - 0.5 * tg.sum(near, axis=1, keepdims=True))
+
+    x = np.random.default_rng(0).uniform(1, 2, (59, 1)).astype(np.float32) * np.ones((1, 2), np.float32)
+    y = (-1 / x).astype(np.float32)
+    assert np.any(1 + x * y)
+    np.testing.assert_array_equal(as_native_code(traced(apart, [x, y]), [x, y])[0], 0)

@@ -244,35 +244,17 @@ def _fast_math_properties(names: tuple[FastMathFlag, ...]) -> Properties:
 
 
 def _float(kind: type[Operation]) -> Rule:
-    """Returns a rule for a float instruction; it keeps the op's flags, and allows contraction if `_is_fused`."""
+    """Returns a rule for a float instruction, which keeps the op's flags.
+
+    No other sum is contracted: a kernel may compute a value in several loops, whose results have to be the same.
+    """
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         flags = cast("arith.FastMathFlagsAttr | None", op.properties.get("fastmath"))
         names = tuple(flags.data) if flags is not None else ()
-        if _is_fused(op):
-            names = (*names, FastMathFlag.ALLOW_CONTRACT)
         return b.make(kind, operands, operands[0].type, _fast_math_properties(names))
 
     return rule
-
-
-def _is_fused(op: Operation) -> bool:
-    """Returns whether an op is the product or the sum in `x * y + c` with a constant c, as in polynomials.
-
-    A fused multiply-add rounds once there, which is no less accurate. Unlike the equal products of `a * b - c * d`, a
-    product and a constant don't cancel to a mere rounding error.
-    """
-    if isinstance(op, arith.MulfOp):
-        users = [use.operation for use in op.result.uses]
-        return len(users) == 1 and _adds_constant(users[0])
-    if _adds_constant(op):
-        return any(isinstance(x.owner, arith.MulfOp) and x.has_one_use() for x in op.operands)
-    return False
-
-
-def _adds_constant(op: Operation) -> bool:
-    is_sum = isinstance(op, arith.AddfOp | arith.SubfOp)
-    return is_sum and any(isinstance(x.owner, arith.ConstantOp) for x in op.operands)
 
 
 def _intrinsic(name: str) -> Rule:
