@@ -383,6 +383,8 @@ def test_derivatives_of_depthwise_weights(options: Mapping[str, int]) -> None:
         ({"pitch": 15}, "is scheduled to pad an image, but"),
         ({"gap": 1}, "is scheduled to pad an image, but"),
         ({"tail_along": 2}, "is scheduled to sum its last columns along the reduction, but"),
+        ({"tail_along": 3}, "is scheduled to sum its last columns along the reduction, but"),
+        ({"tail_along": 2, "columns": 28, "lanes": 4, "tile_columns": 196}, "is scheduled to sum its last columns"),
         ({"depth": 35}, "is scheduled to pad an image, but"),
         ({"along_steps": 4, "direct_rows": 0}, "is scheduled to have vectors along its reduction, but"),
         (

@@ -155,8 +155,8 @@ class Product:
         self.widths = block_widths(self.ranges, 1, MOST_BLOCKS)
         self.sums_of_blocks = [self._array(top, held * self.room) for _ in self.widths]
         self.inmost = self.inmost_of(schedule.column)
-        self.finish_run = self._run_of_results()
-        self.has_even_rows = self._has_even_rows()
+        places = self._finished_places()
+        self.finish_run, self.has_even_rows = self._run_of_results(places), self._has_even_rows(places)
         is_one_run = self.in_lines or self.finish_run == self.extents[2]
         self.axes = (
             self._axis(top, schedule.row, schedule.tile_rows, factors.row, self.has_even_rows),
@@ -241,13 +241,14 @@ class Product:
         """Allocates the memory for the columns after the last whole block, each of which becomes a line."""
         schedule, row = self.schedule, self.layouts[self.factors.row]
         in_lines = row.in_lines if schedule.direct_rows else row.along_steps
-        is_whole = math.gcd(self.depth, self._shortest) % schedule.lanes == 0
-        if self.tail is None or self.image is None or self.conditions or not (in_lines and is_whole):
+        tail, is_whole = self.tail, math.gcd(self.depth, self._shortest) % schedule.lanes == 0
+        has_tail = tail is not None and 0 < tail.filled == tail.width
+        if tail is None or not has_tail or self.image is None or self.conditions or not (in_lines and is_whole):
             raise DiagnosticException(
                 f"the kernel at {line_of(self.kernel.location)} is scheduled to sum its last columns along the "
                 "reduction, but has none, or not in whole vectors"
             )
-        return self._array(top, self.tail.filled * self.depth)
+        return self._array(top, tail.filled * self.depth)
 
     def _windows(self) -> Windows | None:
         """Returns the windows that the columns are; `None` if they are none."""
@@ -343,7 +344,7 @@ class Product:
             result = result & code.value(known[condition])
         return result
 
-    def _run_of_results(self) -> int:
+    def _run_of_results(self, places: list[OperandPosition] | None) -> int:
         """Returns for how many neighbouring columns everything that `_finish` reads and writes has constant strides.
 
         If columns are one loop, no run is needed to see that. Within a run, an index may exceed its loop if neighbours
@@ -351,34 +352,28 @@ class Product:
         """
         column = self.schedule.column
         loops = [self.kernel.extents[loop] for loop in column]
-        is_one_loop = self.in_lines or sum(extent > 1 for extent in loops) <= 1
-        places = None if is_one_loop else self._finished_along(column, self.extents[2])
-        if places is None:
+        if places is None or self.in_lines or sum(extent > 1 for extent in loops) <= 1:
             return 1
         return max(run_along(places, column, loops), loops[self.inmost])
 
-    def _has_even_rows(self) -> bool:
+    def _has_even_rows(self, places: list[OperandPosition] | None) -> bool:
         """Returns whether everything that `_finish` reads and writes has one stride along all rows."""
         row, extents = self.schedule.row, self.kernel.extents
-        places = self._finished_along(row, self.extents[1])
         return places is not None and all(
             place.stride(outer) == place.stride(inner) * extents[inner]
             for place in places
             for outer, inner in pairwise(loop for loop in row if extents[loop] > 1)
         )
 
-    def _finished_along(self, side: Sequence[int], more: int) -> list[OperandPosition] | None:
-        """Returns the position of everything that `_finish` reads and writes, for indices that may exceed their loops.
-
-        Args:
-            side: The loops that they may exceed.
-            more: By how much.
+    def _finished_places(self) -> list[OperandPosition] | None:
+        """Returns the positions of all that `_finish` reads and writes, for indices that may exceed their loops.
 
         Returns:
             `None` if one isn't linear, or indices are computed with.
         """
-        places = list[OperandPosition | None]()
-        extents = [extent + (more if i in side else 0) for i, extent in enumerate(self.kernel.extents)]
+        places, sides = list[OperandPosition | None](), (*self.schedule.row, *self.schedule.column)
+        more = max(self.extents[1:])
+        extents = [extent + (more if i in sides else 0) for i, extent in enumerate(self.kernel.extents)]
         for stage in self.kernel.stages:
             maps, count = maps_of(stage), len(stage.inputs)
             if stage is not self.stage:
