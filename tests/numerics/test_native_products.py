@@ -1,9 +1,10 @@
-"""Products of few rows in native code: columns are read in place, along themselves or along the reduction."""
+"""Products in native code: of few rows, whose columns are read in place, and with results in any order."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -138,3 +139,26 @@ def test_tiles_are_equally_long() -> None:
     """A tile of 256 columns, another one, and one of 64 would take one core longer than two of 288."""
     schedule = schedule_of(lambda x, y: tg.relu(x) @ tg.transpose(y), inputs_of(512, 64, 576))
     assert schedule.tile_columns == 288
+
+
+@pytest.mark.parametrize(("rows", "columns"), [("a", "bc"), ("ba", "d"), ("ea", "dc")])
+def test_results_of_several_loops_in_any_order(rows: str, columns: str) -> None:
+    """Rows and columns are evenly apart in some, as are those of the bias; fewer columns than a run are looked up."""
+    sizes, draw = {"a": 2, "b": 3, "c": 2, "d": 3, "e": 5, "k": 4}, np.random.default_rng(0)
+    x, y, bias = (
+        draw.normal(size=[sizes[name] for name in names]).astype(np.float32)
+        for names in (f"{rows}k", f"k{columns}", rows + columns)
+    )
+    for order in map("".join, permutations(rows + columns)):
+        subscripts = f"{rows}k,k{columns}->{order}"
+        shape, expected = [sizes[name] for name in order], np.einsum(subscripts, x, y)
+
+        def plain(x: Any, y: Any, bias: Any, subscripts: str = subscripts) -> Any:
+            return tg.einsum(subscripts, x, y)
+
+        def biased(x: Any, y: Any, bias: Any, subscripts: str = subscripts, shape: Any = tuple(shape)) -> Any:
+            return tg.einsum(subscripts, x, y) + bias.reshape(shape)
+
+        for function, result in ((plain, expected), (biased, expected + bias.reshape(shape))):
+            (actual,) = as_native_code(traced(function, [x, y, bias]), [x, y, bias], each=False)
+            np.testing.assert_allclose(actual, result, rtol=1e-5, atol=1e-5)

@@ -519,8 +519,8 @@ class _Task:
             start = rows.number * (product.schedule.rows * product.room) + i * product.room
 
             def at(j: Value) -> None:
-                column = product.axes[1].indices(code, self.tile.first[1], j)
-                self._finish_element(start + j, self.tile.loops(code, row, column, beyond))
+                loops = self.tile.loops(code, row, self._column(j), max(product.finish_run, beyond))
+                self._finish_element(start + j, loops)
 
             def run(low: Value, high: Value) -> None:
                 origin = self._column(low)
