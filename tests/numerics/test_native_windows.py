@@ -350,6 +350,10 @@ def test_derivatives_of_depthwise_weights_have_vectors_along_lines() -> None:
     schedules = [schedule for schedule, _ in contractions("depthwise, strided")]
     assert sorted(schedule.along_steps > 0 for schedule in schedules) == [False, False, True]
     assert not any(schedule.along_steps for schedule, _ in contractions("same"))
+    x, g = inputs_of(((2, 4, 16, 16), (4, 1, 5, 5)))
+    weights = value_and_grad(lambda w, x: tg.sum(tg.conv(x, w, padding=2, groups=4)))
+    (long, _) = scheduled(traced(weights, [g, x]))[-1]
+    assert long.along_steps and long.depth == 2 * 16 * 16  # the row is packed once, and all of it
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -512,18 +512,18 @@ class _Task:
     def _finish(self, rows: _RowBlock) -> None:
         """Runs the epilogue stages on a block of rows, and stores the results."""
         code, product = self.code, self.product
-        beyond = product.extents[1] if product.has_even_rows else 0
+        beyond = product.extents[1] if product.is_even[0] else 0
 
         def line(i: Value) -> None:
-            row = self._row(rows.first + i)
+            row = self._indices(0, rows.first + i)
             start = rows.number * (product.schedule.rows * product.room) + i * product.room
 
             def at(j: Value) -> None:
-                loops = self.tile.loops(code, row, self._column(j), max(product.finish_run, beyond))
+                loops = self.tile.loops(code, row, self._indices(1, j), max(product.finish_run, beyond))
                 self._finish_element(start + j, loops)
 
             def run(low: Value, high: Value) -> None:
-                origin = self._column(low)
+                origin = self._indices(1, low)
 
                 def element(j: Value) -> None:
                     moved = j - low
@@ -547,20 +547,14 @@ class _Task:
 
         sequential(code, code.number(product.schedule.rows), line, start=rows.computed)
 
-    def _row(self, at: Value) -> list[Value]:
-        """Returns the indices of a row's loops; of the innermost alone if results of all rows are evenly apart."""
-        code, product, first = self.code, self.product, self.tile.first[0]
-        if not product.has_even_rows:
-            return product.axes[0].indices(code, first, at)
-        inmost = product.inmost_of(product.schedule.row)
-        return [first + at if k == inmost else code.number(0) for k in range(len(product.schedule.row))]
-
-    def _column(self, at: Value) -> list[Value]:
-        """Returns the indices of a column's loops; of the innermost alone if all columns are one run of results."""
-        code, product, first = self.code, self.product, self.tile.first[1]
-        if product.finish_run < product.extents[2]:
-            return product.axes[1].indices(code, first, at)
-        return [first + at if k == product.inmost else code.number(0) for k in range(len(product.schedule.column))]
+    def _indices(self, side: int, at: Value) -> list[Value]:
+        """Returns the indices of the loops of a row (or column): of the innermost alone if results are evenly apart."""
+        product, first = self.product, self.tile.first[side]
+        if not product.is_even[side]:
+            return product.axes[side].indices(self.code, first, at)
+        loops = self.tile.sides[side]
+        inmost = product.inmost_of(loops)
+        return [first + at if k == inmost else self.code.number(0) for k in range(len(loops))]
 
     def _finish_element(self, at: Value, loops: Loops) -> None:
         """Runs the epilogue stages for one element, given the position of its sum in scratch memory."""

@@ -92,7 +92,7 @@ class Product:
         step_axis: The table of the reduction's loops.
         inmost: The innermost of the columns' loops that has several iterations.
         finish_run: For how many neighbouring columns the epilogue's accesses have constant strides.
-        has_even_rows: Whether they have one stride along all rows.
+        is_even: Whether they have one stride along all rows, and along all columns.
     """
 
     def __init__(self, kernel: KernelOp, schedule: PackedSchedule, top: Block):
@@ -156,11 +156,11 @@ class Product:
         self.sums_of_blocks = [self._array(top, held * self.room) for _ in self.widths]
         self.inmost = self.inmost_of(schedule.column)
         places = self._finished_places()
-        self.finish_run, self.has_even_rows = self._run_of_results(places), self._has_even_rows(places)
-        is_one_run = self.in_lines or self.finish_run == self.extents[2]
+        self.finish_run = self._run_of_results(places)
+        self.is_even = self._has_even_rows(places), self.finish_run == self.extents[2]
         self.axes = (
-            self._axis(top, schedule.row, schedule.tile_rows, factors.row, self.has_even_rows),
-            self._axis(top, schedule.column, self.room, factors.column, is_one_run),
+            self._axis(top, schedule.row, schedule.tile_rows, factors.row, self.is_even[0]),
+            self._axis(top, schedule.column, self.room, factors.column, self.in_lines or self.is_even[1]),
         )
         self.step_axis = Axis(own, self.depth, partial(new_array, top, i32), skips)
 

@@ -148,8 +148,7 @@ class _Product:
         windows, (_, rows, _), line = self.windows, self._extents, self._line
         gap = windows.pitch - line
         if rows == 1 and (along_steps := self._columns_along()):
-            vectors = -(-self._columns(gap) // self._lanes)
-            yield replace(self._padded(windows, gap, 1, vectors), direct_rows=0, along_steps=along_steps)
+            yield self._padded(windows, gap, 1, -(-self._columns(gap) // self._lanes), along_steps=along_steps)
         elif rows == 1 and has_line_blocks(self.stage, windows, self.conditions):
             yield self._in_lines()
         elif gap and len(windows.axes) > 1 and line % self._lanes == 0:
@@ -196,7 +195,9 @@ class _Product:
         strides = strides_of(self.stage, self.factors.row, self.kernel.extents, *self.sides)
         return reads_rows(strides, self._steps * self._element_bytes, self._extents[2])
 
-    def _padded(self, windows: Windows, gap: int, block_rows: int, vectors: int, multiple: int = 1) -> PackedSchedule:
+    def _padded(
+        self, windows: Windows, gap: int, block_rows: int, vectors: int, multiple: int = 1, along_steps: int = 0
+    ) -> PackedSchedule:
         """Returns the schedule that reads a padded copy.
 
         Args:
@@ -205,11 +206,13 @@ class _Product:
             block_rows: The rows of a register block.
             vectors: The vectors of its columns.
             multiple: What the iterations that sums are in registers for should be a multiple of.
+            along_steps: How many columns have their sums in registers as vectors along the reduction; then rows are
+                packed, once.
         """
         (rest, rows, columns), size, lanes = self._extents, self._element_bytes, self._lanes
         outer = math.prod(loop_extents(self.stage)[loop] for loop in windows.outer)
-        direct_rows = self._reads_rows()
-        most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH
+        direct_rows = not along_steps and self._reads_rows()
+        most_depth = MOST_DEPTH if direct_rows or along_steps else MOST_PACKED_DEPTH
         channels = min(-(-outer // -(-self._steps // most_depth)), max(most_depth // windows.taps, 1))
         channels = rounded_up(channels, multiple // math.gcd(windows.taps, multiple))
         planes = channels * math.prod(axis.phases for axis in windows.axes) * windows.pitch
@@ -233,6 +236,7 @@ class _Product:
             pitch=windows.pitch,
             gap=gap,
             split=int(windows.axes[-1].is_split),
+            along_steps=along_steps,
         )
         # Each tile of a transposed image copies whole lines.
         least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, fewest)
