@@ -183,6 +183,8 @@ def test_derivatives_at_edges() -> None:
         gradients = gradient(lambda x, s=include: tg.scatter_reduce(x[:2], 0, [1, 1], x[2:], "amax", s)[1], 9, 5, 5, 5)
         assert np.allclose(gradients, slopes)
     assert gradient(tg.prod, 3e38, 0) == [0, np.float32(3e38)]
+    assert gradient(tg.prod, 0, 1, 1e30, 1e30, 0, 1, 1, 1) == [0] * 8
+    assert gradient(tg.prod, 0, 1, 1e30, 1e30) == [np.inf, 0, 0, 0]
     assert gradient(lambda x: tg.top_k(x, 1)[0], 1, 5, 5) == [0, 1, 0]
     assert gradient(lambda x: tg.top_k(x, 0)[0], 1, 5) == [0, 0]
 

@@ -42,7 +42,8 @@ def _min(b: TensorBuilder, op: reduce.MinOp, g: SSAValue) -> Cotangents:
 def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
     """Returns the product of all other elements by a tree of products, without division, so that zeros are exact.
 
-    Where that overflows, as products of a part of the elements may, it is the product of all divided by the element.
+    Where that overflows, as products of a part of the elements may, it is the product of all divided by the element; so
+    it is the product of all for one of several zeros, which such a part would make no number.
     """
     axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
     kept_axes = [axis for axis in range(len(extents)) if axis not in axes]
@@ -71,7 +72,8 @@ def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
     # The choice must not depend on the cotangent, in which a derivative is linear.
     is_zero = b.compare("eq", x, b.full_like(x, 0))
     quotient = b.div(b.broadcast_like(op.result, x, axes), b.select(is_zero, b.full_like(x, 1), x))
-    is_exact = b.binary(arithmetic.OrOp, is_zero, b.unary(functions.IsFiniteOp, others))
+    is_only_zero = b.binary(arithmetic.AndOp, is_zero, b.compare("eq", others, others))
+    is_exact = b.binary(arithmetic.OrOp, is_only_zero, b.unary(functions.IsFiniteOp, others))
     return [b.mul(b.broadcast_like(g, x, axes), b.select(is_exact, others, quotient))]
 
 

@@ -19,7 +19,7 @@ func.func @concat(%x: tensor<2xf32>, %y: tensor<3xf32>, %w: tensor<5xf32>) -> te
 // -----
 
 // Each element's derivative is the product of the others, computed as a tree: no division, so elements may be 0. Where the
-// tree overflows, it is the product of all divided by the element.
+// tree overflows, it is the product of all divided by the element; or by 1, if that is 0 and another one is, too.
 func.func @prod(%x: tensor<4xf32>) -> tensor<f32> {
   %0 = tg.prod %x axes = [0] : tensor<4xf32>
   func.return %0 : tensor<f32>
@@ -42,8 +42,10 @@ func.func @prod(%x: tensor<4xf32>) -> tensor<f32> {
 // CHECK-NEXT:   %13 = tg.constant value = dense<1.000000e+00> : tensor<4xf32>
 // CHECK-NEXT:   %14 = tg.select %11, %13, %x : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
 // CHECK-NEXT:   %15 = tg.div %12, %14 : tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %16 = tg.is_finite %9 : tensor<4xf32>
-// CHECK-NEXT:   %17 = tg.or %11, %16 : tensor<4xi1>, tensor<4xi1>
-// CHECK-NEXT:   %18 = tg.select %17, %9, %15 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   func.return %0, %18 : tensor<f32>, tensor<4xf32>
+// CHECK-NEXT:   %16 = tg.compare %9, %9 predicate = "eq" : tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %17 = tg.and %11, %16 : tensor<4xi1>, tensor<4xi1>
+// CHECK-NEXT:   %18 = tg.is_finite %9 : tensor<4xf32>
+// CHECK-NEXT:   %19 = tg.or %17, %18 : tensor<4xi1>, tensor<4xi1>
+// CHECK-NEXT:   %20 = tg.select %19, %9, %15 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   func.return %0, %20 : tensor<f32>, tensor<4xf32>
 // CHECK-NEXT: }
