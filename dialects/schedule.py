@@ -477,6 +477,41 @@ class CountingSortSchedule(NativeSchedule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScanSchedule(NativeSchedule):
+    """Native loops over rows of points, along which reductions go on from point to point.
+
+    Attributes:
+        loop: The grid loop along the rows.
+        rows: The number of rows per task.
+    """
+
+    archetype = "scan"
+
+    loop: int = 0
+    rows: int = 1
+
+    def rows_over(self, grid: Sequence[int]) -> int:
+        """Returns the number of rows of a grid."""
+        return math.prod(extent for loop, extent in enumerate(grid) if loop != self.loop)
+
+    @staticmethod
+    def of(grid: Sequence[int], loop: int, rows: int) -> ScanSchedule:
+        """Returns the schedule with this many rows per task."""
+        schedule = ScanSchedule(groups=(1, 1, 1), loop=loop, rows=rows)
+        return replace(schedule, groups=(max(-(-schedule.rows_over(grid) // rows), 1), 1, 1))
+
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks that every point of a grid is computed.
+
+        Raises:
+            VerifyException: There is no such loop, or another number of tasks; says how many it takes.
+        """
+        if not 0 <= self.loop < len(grid):
+            raise VerifyException(f"a grid of {len(grid)} loops has none with number {self.loop}")
+        self.check_tasks(grid, ScanSchedule.of(grid, self.loop, self.rows).groups[0])
+
+
+@dataclass(frozen=True, kw_only=True)
 class RecipeSchedule(NativeSchedule):
     """What the kernel's `recipe` says: its loops over tasks are the dispatch's tasks."""
 
@@ -495,6 +530,7 @@ Schedule: TypeAlias = (
     | PackedSchedule
     | NativeAttentionSchedule
     | CountingSortSchedule
+    | ScanSchedule
     | RecipeSchedule
 )
 

@@ -335,6 +335,9 @@ def index_form(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
         if len(placed) < len(parts):
             return None
         return affine.linear(op.map.data.results[0].replace_dims_and_symbols(placed, ()), extents)
+    if isinstance(op, arith.IndexCastOp):
+        form = index_form(op.input, extents)
+        return form if form is not None and fits_i32(form, extents) else None
     if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
         return None
     left, right = (index_form(operand, extents) for operand in op.operands)
@@ -343,6 +346,12 @@ def index_form(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
     if isinstance(op, arith.MuliOp):
         return left.times(right.constant) if not right.terms else right.times(left.constant) if not left.terms else None
     return left.plus(right, 1 if isinstance(op, arith.AddiOp) else -1)
+
+
+def fits_i32(form: affine.Linear, extents: Sequence[int]) -> bool:
+    """Returns whether a form's numbers are those of signed 32-bit integers, in which sums that fit are exact."""
+    low, high = form.bounds(extents)
+    return low >= -(1 << 31) and high < 1 << 31
 
 
 def load_place(load: memref.LoadOp, extents: Sequence[int]) -> affine.Linear | None:

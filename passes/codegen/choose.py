@@ -20,6 +20,7 @@ from tensorgrad.passes.codegen.llvm.counting_sort_schedule import CountingSortAr
 from tensorgrad.passes.codegen.llvm.loops_schedule import LoopsArchetype
 from tensorgrad.passes.codegen.llvm.packed_schedule import PackedArchetype, packed_cost
 from tensorgrad.passes.codegen.llvm.recipe_schedule import RecipeArchetype
+from tensorgrad.passes.codegen.llvm.scan_schedule import ScanArchetype
 from tensorgrad.passes.codegen.wgsl.attention_schedule import AttentionArchetype
 from tensorgrad.passes.codegen.wgsl.contraction_schedule import ContractionArchetype, blocked_cost
 from tensorgrad.passes.codegen.wgsl.group_schedule import GroupArchetype
@@ -36,6 +37,7 @@ NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (
     RecipeArchetype(),
     NativeAttentionArchetype(),
     CountingSortArchetype(),
+    ScanArchetype(),
     PackedArchetype(),
     LoopsArchetype(),
 )

@@ -20,6 +20,7 @@ from tensorgrad.dialects.schedule import (
     NativeAttentionSchedule,
     PackedSchedule,
     RecipeSchedule,
+    ScanSchedule,
 )
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_TERMS_IN_LANES, block_sums
 from tensorgrad.passes.codegen.common.control import Moves
@@ -33,6 +34,7 @@ from tensorgrad.passes.codegen.llvm.interchange_folds import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed import write_packed
 from tensorgrad.passes.codegen.llvm.recipe import write_recipe
+from tensorgrad.passes.codegen.llvm.scan import write_scan
 from tensorgrad.passes.codegen.llvm.split_loops import split_loops
 from tensorgrad.passes.codegen.llvm.unswitch import unswitch_loops
 from tensorgrad.passes.levels import PLANNED, LevelPass
@@ -98,6 +100,8 @@ class _Lowering(FunctionLowering):
                 write_attention(team.kernel, team.schedule, code, first, last)
             case CountingSortSchedule():
                 write_counting_sort(team.kernel, team.schedule, code, first, last)
+            case ScanSchedule():
+                write_scan(team.kernel, team.schedule, code, first, last)
             case RecipeSchedule():
                 write_recipe(team.kernel, team.schedule, code, first, last, self.target.vector_bytes)
             case schedule:

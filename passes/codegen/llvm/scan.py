@@ -1,0 +1,118 @@
+"""Writes kernels of the archetype `scan`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import KernelOp, loop_extents
+from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.schedule import ScanSchedule
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.codegen.common.kernel_code import Code
+from tensorgrad.passes.codegen.common.reductions import reductions_of
+from tensorgrad.passes.codegen.common.scans import Direction, Scan, scans_of
+from tensorgrad.passes.codegen.common.stage_bodies import reduced_values, stage_values, store_outputs
+from tensorgrad.passes.codegen.common.stage_loops import Loops
+from tensorgrad.passes.codegen.llvm.loops import carried_on, finished, started
+from tensorgrad.passes.scalars import Value
+
+
+def write_scan(kernel: KernelOp, schedule: ScanSchedule, code: Code, first: Value, last: Value) -> None:
+    """Writes a loop over the rows of the tasks in [`first`, `last`).
+
+    Args:
+        kernel: The kernel.
+        schedule: Its schedule.
+        code: Where to write.
+        first: The first task.
+        last: The one after the last task.
+
+    Raises:
+        DiagnosticException: The kernel's reductions are no scans along the schedule's loop.
+    """
+    scans = scans_of(kernel)
+    directions = set() if scans is None else {scan.direction for scan in scans.values()}
+    if scans is None or {direction.loop for direction in directions} != {schedule.loop}:
+        raise DiagnosticException(
+            f"the reductions of the kernel made at {line_of(kernel.location)} are no scans along loop {schedule.loop} "
+            "of its grid: take its schedule away, and run `schedule` again"
+        )
+    total, stop = schedule.rows_over(kernel.extents), last * schedule.rows
+    if total % schedule.rows:
+        stop = stop.at_most(total)
+    rows = _Rows(kernel, code, scans, directions.pop())
+
+    def row(at: Value, _: Sequence[Value]) -> list[Value]:
+        rows.write(at)
+        return []
+
+    code.loop_to(stop, [], row, start=first * schedule.rows)
+
+
+class _Rows:
+    """Writes the stages along a row of points, with the accumulators of all scans carried from point to point."""
+
+    def __init__(self, kernel: KernelOp, code: Code, scans: dict[GenericOp, Scan], direction: Direction):
+        self.kernel, self.code, self.scans, self.direction = kernel, code, scans, direction
+        grid, along = kernel.extents, direction.loop
+        self.points = grid[along]
+        outer = [extent for loop, extent in enumerate(grid) if loop != along]
+        self.extents = (math.prod(outer), self.points)
+        places = affine.delinearized(AffineDimExpr(0), outer)
+        expressions = [affine.linear(place, self.extents).expression() for place in places]
+        expressions.insert(along, affine.linear(AffineDimExpr(1), self.extents).expression())
+        self.expressions = tuple(expressions)
+
+    def write(self, row: Value) -> None:
+        """Writes all stages at all points of a row."""
+        code = self.code
+        starts = [value for stage in self.scans for value in started(code, reductions_of(stage))]
+
+        def point(at: Value, held: Sequence[Value]) -> list[Value]:
+            place = code.number(self.points - 1) - at if self.direction.is_reversed else at
+            return self._point(Loops((row, place), self.extents, self.expressions), held)
+
+        code.loop(self.points, starts, point)
+
+    def _point(self, loops: Loops, held: Sequence[Value]) -> list[Value]:
+        """Writes all stages at a point, and returns the accumulators behind it."""
+        known, carried = dict[SSAValue, Value](), list[Value]()
+        for stage in self.kernel.stages:
+            if stage in self.scans:
+                reductions = reductions_of(stage)
+                before = held[len(carried) : len(carried) + len(reductions)]
+                after = self._terms(stage, self.scans[stage], loops, before, known)
+                carried += after
+                values = finished(reductions, after)
+            else:
+                values = stage_values(self.code, stage, loops, known)
+            known.update(zip(stage.outputs, values, strict=True))
+            store_outputs(self.kernel, stage, self.code, loops, values)
+        return carried
+
+    def _terms(
+        self, stage: GenericOp, scan: Scan, loops: Loops, held: Sequence[Value], known: dict[SSAValue, Value]
+    ) -> list[Value]:
+        """Folds the terms that a point adds into accumulators."""
+        code, terms, reductions = self.code, loop_extents(stage)[-1], reductions_of(stage)
+
+        def term(number: Value | None, held: Sequence[Value]) -> list[Value]:
+            inside = loops.with_own([_place(scan, loops.bases[1], number, terms)], [terms])
+            return carried_on(code, reductions, held, reduced_values(code, stage, inside, known), in_order=True)
+
+        return term(None, held) if scan.step == 1 else code.loop(scan.step, held, term)
+
+
+def _place(scan: Scan, point: Value, number: Value | None, terms: int) -> Value:
+    """Returns the place of one of the terms that a point adds, or the nearest one if that is outside."""
+    if scan.direction.is_reversed:
+        return (point + scan.offset).at_most(terms - 1) if scan.offset else point
+    place = point if number is None else point * scan.step + number
+    behind = scan.step - scan.offset
+    return place.at_least(behind) - behind if behind else place
