@@ -204,7 +204,7 @@ def _extremes(
         values = stop_gradient(cast(rows, NAMES["i32"]) if rows.dtype == NAMES["bool"] else rows)
         extremes = _folds(values, 0, fold, combine, identity_of(reduction, values.dtype))
         reached = logical_or(equal(values, extremes), not_equal(values, values))
-        order = _folds(where(reached, order, 0), 0, largest, maximum, 0)
+        order = _folds(where(reached, order, 0), 0, largest, maximum, identity_of("max", order.dtype))
         rows = _reached(rows, order) if is_float(rows.dtype) else take_along_axis(rows, order, -1)
     return moveaxis(rows, -1, place), moveaxis(order, -1, place)
 

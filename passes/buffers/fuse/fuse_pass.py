@@ -33,6 +33,7 @@ from tensorgrad.passes.buffers.fuse.prologues import (
     reads_in_sum,
     recomputing_is_slow,
 )
+from tensorgrad.passes.buffers.fuse.scans import makes_scan
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -50,7 +51,8 @@ class FusePass(LevelPass):
     The rules, each applied wherever it saves something:
 
     - `inline`: a pointwise kernel with a single reader is computed in the reader. Its result is never stored.
-    - `recompute`: a pointwise kernel that several kernels read is computed in each, if that moves fewer bytes.
+    - `recompute`: a pointwise kernel that several kernels read is computed in each, if that moves fewer bytes. In
+      native code, guards of terms that let one more pass at each point are computed where they are read (`scans`).
     - `epilogue`: a kernel that reads another's result at the same grid point runs after it in the same kernel: bias,
       activation and optimizer after a contraction, further reductions over the same rows after the first. A pointwise
       kernel takes over the loops of a kernel that divide its own, such as the phases of a transposed convolution.
@@ -270,14 +272,15 @@ class Fusion:
             return "its trip counts depend on values, so each row would take as long as the longest"
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
             return "the reader runs after an update of one of its operands"
-        summed = reads_in_sum(reader, source)
+        scans = makes_scan(producer, reader, self.target)
+        summed = reads_in_sum(reader, source) and not scans
         if summed and not cost.moves_only(producer):
             if not in_sum:
                 return "it would be recomputed for each term of a contraction"
             if not prologue_fits(producer, reader):
                 return "the contraction's loop would be too long"
         again = cost.reading_points(reader, source) > cost.points(producer.grid) and not (summed and in_sum)
-        if again and (not cost.is_cheap(producer) or recomputing_is_slow(producer, reader, self.target)):
+        if again and not scans and (not cost.is_cheap(producer) or recomputing_is_slow(producer, reader, self.target)):
             return "each element is read several times, and recomputing it costs more than loading it"
         if producer.operations * cost.copies(reader, source) + reader.operations > MOST_OPS:
             return TOO_MANY_OPS
