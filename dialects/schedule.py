@@ -482,33 +482,39 @@ class ScanSchedule(NativeSchedule):
 
     Attributes:
         loop: The grid loop along the rows.
-        rows: The number of rows per task.
+        abreast: How many rows, which are a strip, take each point together: while one waits for the sum at a point, the
+            others add. It divides the number of rows.
+        strips: The number of strips per task.
     """
 
     archetype = "scan"
 
     loop: int = 0
-    rows: int = 1
+    abreast: int = 1
+    strips: int = 1
 
-    def rows_over(self, grid: Sequence[int]) -> int:
-        """Returns the number of rows of a grid."""
-        return math.prod(extent for loop, extent in enumerate(grid) if loop != self.loop)
+    def strips_over(self, grid: Sequence[int]) -> int:
+        """Returns the number of strips of a grid."""
+        return math.prod(extent for loop, extent in enumerate(grid) if loop != self.loop) // self.abreast
 
     @staticmethod
-    def of(grid: Sequence[int], loop: int, rows: int) -> ScanSchedule:
-        """Returns the schedule with this many rows per task."""
-        schedule = ScanSchedule(groups=(1, 1, 1), loop=loop, rows=rows)
-        return replace(schedule, groups=(max(-(-schedule.rows_over(grid) // rows), 1), 1, 1))
+    def of(grid: Sequence[int], loop: int, abreast: int, strips: int) -> ScanSchedule:
+        """Returns the schedule with this many strips per task."""
+        schedule = ScanSchedule(groups=(1, 1, 1), loop=loop, abreast=abreast, strips=strips)
+        return replace(schedule, groups=(max(-(-schedule.strips_over(grid) // strips), 1), 1, 1))
 
     def check_covers(self, grid: Sequence[int]) -> None:
         """Checks that every point of a grid is computed.
 
         Raises:
-            VerifyException: There is no such loop, or another number of tasks; says how many it takes.
+            VerifyException: There is no such loop, strips don't divide the rows, or there is another number of tasks;
+                says how many it takes.
         """
         if not 0 <= self.loop < len(grid):
             raise VerifyException(f"a grid of {len(grid)} loops has none with number {self.loop}")
-        self.check_tasks(grid, ScanSchedule.of(grid, self.loop, self.rows).groups[0])
+        if self.strips_over(grid) * self.abreast * grid[self.loop] != math.prod(grid):
+            raise VerifyException(f"strips of {self.abreast} rows don't divide those of grid {list(grid)}")
+        self.check_tasks(grid, ScanSchedule.of(grid, self.loop, self.abreast, self.strips).groups[0])
 
 
 @dataclass(frozen=True, kw_only=True)

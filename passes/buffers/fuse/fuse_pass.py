@@ -33,7 +33,7 @@ from tensorgrad.passes.buffers.fuse.prologues import (
     reads_in_sum,
     recomputing_is_slow,
 )
-from tensorgrad.passes.buffers.fuse.scans import makes_scan
+from tensorgrad.passes.buffers.fuse.scans import is_scan, makes_scan
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -324,6 +324,8 @@ class Fusion:
             return Apart("it is read at another grid point than the one that writes it")
         own = [extent for loop, extent in enumerate(kernel.grid) if loop not in loops]
         own += [extent for stage in kernel.stages for extent in stage.extents[len(kernel.grid) :]]
+        if demoted and is_scan(producer, self.target):
+            return Apart("it would run between two points of a scan")
         if demoted and not cost.parallel_enough(producer.grid, own):
             return Apart("too few rows to keep the device busy")
         refusal = self._merge_refusal(producer, kernel, loops)

@@ -1,9 +1,11 @@
-"""Decides whether a reduction is a scan in native code once it computes the guards of its terms.
+"""Decides whether a reduction is a scan in native code once it computes an operand, or the guards of its terms.
 
-A scan takes each term once, whereas guards that are stored say for all points which of all terms they take.
+A scan takes each term once, so it may compute them. Guards that are stored hide which terms a point adds.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from xdsl.dialects import arith
 
@@ -14,19 +16,29 @@ from tensorgrad.runtime.target import Target
 
 
 def makes_scan(producer: Parts, reader: Parts, target: Target) -> bool:
-    """Returns whether native code of a reader is a scan once it computes what a producer does from indices alone."""
-    if not target.native or producer.inputs or producer.has_computed_loops:
+    """Returns whether native code of a reader is a scan once it computes what a pointwise producer does."""
+    if not target.native or producer.has_computed_loops or producer.single is not None:
         return False
-    reducing = [stage for stage in reader.stages if stage.own]
-    return bool(reducing) and all(_is_scan(stage, producer, reader) for stage in reducing)
+    source = producer.outputs[0]
+    return any(source in stage.buffers() for stage in reader.stages if stage.own) and _is_scan(reader, producer)
 
 
-def _is_scan(stage: Stage, producer: Parts, reader: Parts) -> bool:
-    """Returns whether a stage of a reader is a scan once it computes what a producer does."""
-    if not any(isinstance(op, arith.SelectOp) for op in stage.body.ops):
+def is_scan(kernel: Parts, target: Target) -> bool:
+    """Returns whether native code of a kernel is a scan."""
+    return target.native and _is_scan(kernel, None)
+
+
+def _is_scan(kernel: Parts, producer: Parts | None) -> bool:
+    """Returns whether all stages of a kernel that reduce are scans, with a producer inlined."""
+    reducing = [stage for stage in kernel.stages if stage.own]
+    return bool(reducing) and all(_scans(stage, kernel.grid, producer) for stage in reducing)
+
+
+def _scans(stage: Stage, grid: Sequence[int], producer: Parts | None) -> bool:
+    if len(stage.own) != 1 or not any(isinstance(op, arith.SelectOp) for op in stage.body.ops):
         return False
-    parts = Parts(reader.grid, [stage.copy()], [buffer for buffer, _ in stage.writes], [])
-    if producer.outputs[0] in stage.buffers():
+    parts = Parts(tuple(grid), [stage.copy()], [buffer for buffer, _ in stage.writes], [])
+    if producer is not None and producer.outputs[0] in stage.buffers():
         inline(producer, parts)
     kernel = put_together(parts)
     scans = scans_of(kernel)

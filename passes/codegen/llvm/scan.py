@@ -24,7 +24,7 @@ from tensorgrad.passes.scalars import Value
 
 
 def write_scan(kernel: KernelOp, schedule: ScanSchedule, code: Code, first: Value, last: Value) -> None:
-    """Writes a loop over the rows of the tasks in [`first`, `last`).
+    """Writes a loop over the strips of the tasks in [`first`, `last`).
 
     Args:
         kernel: The kernel.
@@ -43,16 +43,16 @@ def write_scan(kernel: KernelOp, schedule: ScanSchedule, code: Code, first: Valu
             f"the reductions of the kernel made at {line_of(kernel.location)} are no scans along loop {schedule.loop} "
             "of its grid: take its schedule away, and run `schedule` again"
         )
-    total, stop = schedule.rows_over(kernel.extents), last * schedule.rows
-    if total % schedule.rows:
-        stop = stop.at_most(total)
+    strips, stop = schedule.strips_over(kernel.extents), last * schedule.strips
+    if strips % schedule.strips:
+        stop = stop.at_most(strips)
     rows = _Rows(kernel, code, scans, directions.pop())
 
-    def row(at: Value, _: Sequence[Value]) -> list[Value]:
-        rows.write(at)
+    def strip(at: Value, _: Sequence[Value]) -> list[Value]:
+        rows.write([at * schedule.abreast + number for number in range(schedule.abreast)])
         return []
 
-    code.loop_to(stop, [], row, start=first * schedule.rows)
+    code.loop_to(stop, [], strip, start=first * schedule.strips)
 
 
 class _Rows:
@@ -69,42 +69,48 @@ class _Rows:
         expressions.insert(along, affine.linear(AffineDimExpr(1), self.extents).expression())
         self.expressions = tuple(expressions)
 
-    def write(self, row: Value) -> None:
-        """Writes all stages at all points of a row."""
+    def write(self, rows: Sequence[Value]) -> None:
+        """Writes all stages at all points of some rows, side by side."""
         code = self.code
-        starts = [value for stage in self.scans for value in started(code, reductions_of(stage))]
+        starts = [start for stage in self.scans for start in started(code, reductions_of(stage)) * len(rows)]
 
         def point(at: Value, held: Sequence[Value]) -> list[Value]:
             place = code.number(self.points - 1) - at if self.direction.is_reversed else at
-            return self._point(Loops((row, place), self.extents, self.expressions), held)
+            return self._point([Loops((row, place), self.extents, self.expressions) for row in rows], held)
 
         code.loop(self.points, starts, point)
 
-    def _point(self, loops: Loops, held: Sequence[Value]) -> list[Value]:
-        """Writes all stages at a point, and returns the accumulators behind it."""
-        known, carried = dict[SSAValue, Value](), list[Value]()
+    def _point(self, rows: Sequence[Loops], held: Sequence[Value]) -> list[Value]:
+        """Writes all stages at a point of each row, and returns the accumulators behind it."""
+        known, carried = [dict[SSAValue, Value]() for _ in rows], list[Value]()
         for stage in self.kernel.stages:
             if stage in self.scans:
                 reductions = reductions_of(stage)
-                before = held[len(carried) : len(carried) + len(reductions)]
-                after = self._terms(stage, self.scans[stage], loops, before, known)
+                count = len(reductions)
+                after = self._terms(stage, rows, held[len(carried) : len(carried) + count * len(rows)], known)
                 carried += after
-                values = finished(reductions, after)
+                values = [finished(reductions, after[at : at + count]) for at in range(0, len(after), count)]
             else:
-                values = stage_values(self.code, stage, loops, known)
-            known.update(zip(stage.outputs, values, strict=True))
-            store_outputs(self.kernel, stage, self.code, loops, values)
+                values = [stage_values(self.code, stage, *row) for row in zip(rows, known, strict=True)]
+            for loops, results, mine in zip(rows, values, known, strict=True):
+                mine.update(zip(stage.outputs, results, strict=True))
+                store_outputs(self.kernel, stage, self.code, loops, results)
         return carried
 
     def _terms(
-        self, stage: GenericOp, scan: Scan, loops: Loops, held: Sequence[Value], known: dict[SSAValue, Value]
+        self, stage: GenericOp, rows: Sequence[Loops], held: Sequence[Value], known: Sequence[dict[SSAValue, Value]]
     ) -> list[Value]:
-        """Folds the terms that a point adds into accumulators."""
-        code, terms, reductions = self.code, loop_extents(stage)[-1], reductions_of(stage)
+        """Folds the terms that a point of each row adds into its accumulators."""
+        code, scan, extent, reductions = self.code, self.scans[stage], loop_extents(stage)[-1], reductions_of(stage)
 
         def term(number: Value | None, held: Sequence[Value]) -> list[Value]:
-            inside = loops.with_own([_place(scan, loops.bases[1], number, terms)], [terms])
-            return carried_on(code, reductions, held, reduced_values(code, stage, inside, known), in_order=True)
+            place = _place(scan, rows[0].bases[1], number, extent)
+            after: list[Value] = []
+            for loops, mine in zip(rows, known, strict=True):
+                values = reduced_values(code, stage, loops.with_own([place], [extent]), mine)
+                before = held[len(after) : len(after) + len(reductions)]
+                after += carried_on(code, reductions, before, values, in_order=True)
+            return after
 
         return term(None, held) if scan.step == 1 else code.loop(scan.step, held, term)
 
