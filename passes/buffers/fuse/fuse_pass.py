@@ -33,7 +33,7 @@ from tensorgrad.passes.buffers.fuse.prologues import (
     reads_in_sum,
     recomputing_is_slow,
 )
-from tensorgrad.passes.buffers.fuse.scans import is_scan, makes_scan
+from tensorgrad.passes.buffers.fuse.scans import is_scan, keeps_scans, makes_scan
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -335,7 +335,9 @@ class Fusion:
         return isinstance(self._alignment(producer, kernel, rows), Aligned)
 
     def _merge_refusal(self, first: Parts, second: Parts, loops: Sequence[int]) -> str | None:
-        """Returns why two kernels can't be merged: too many bindings, or an update no longer in place."""
+        """Returns why two kernels can't be merged: scans among others, too many bindings, an update out of place."""
+        if not keeps_scans(first, second, self.target):
+            return "only one of them is a scan, or their points follow each other in different orders"
         private = self._private_to(first, second)
         buffers = [v for v in (*first.inputs, *first.outputs, *second.inputs, *second.outputs) if v not in private]
         if not fits(self.bindings, first.grid, lambda: merged_accesses(first, second, loops), buffers):

@@ -11,7 +11,7 @@ from xdsl.dialects import arith
 
 from tensorgrad.passes.analyses.stages import Parts, Stage, put_together
 from tensorgrad.passes.buffers.fuse.inline import inline
-from tensorgrad.passes.codegen.common.scans import scans_of
+from tensorgrad.passes.codegen.common.scans import Direction, scans_of
 from tensorgrad.runtime.target import Target
 
 
@@ -20,27 +20,36 @@ def makes_scan(producer: Parts, reader: Parts, target: Target) -> bool:
     if not target.native or producer.has_computed_loops or producer.single is not None:
         return False
     source = producer.outputs[0]
-    return any(source in stage.buffers() for stage in reader.stages if stage.own) and _is_scan(reader, producer)
+    return any(source in stage.buffers() for stage in reader.stages if stage.own) and (
+        _direction(reader, producer) is not None
+    )
 
 
 def is_scan(kernel: Parts, target: Target) -> bool:
     """Returns whether native code of a kernel is a scan."""
-    return target.native and _is_scan(kernel, None)
+    return target.native and _direction(kernel) is not None
 
 
-def _is_scan(kernel: Parts, producer: Parts | None) -> bool:
-    """Returns whether all stages of a kernel that reduce are scans, with a producer inlined."""
-    reducing = [stage for stage in kernel.stages if stage.own]
-    return bool(reducing) and all(_scans(stage, kernel.grid, producer) for stage in reducing)
+def keeps_scans(first: Parts, second: Parts, target: Target) -> bool:
+    """Returns whether two kernels that run as one are a scan in native code if one of them is."""
+    if not target.native or first.is_pointwise or second.is_pointwise:
+        return True
+    return _direction(first) == _direction(second)
 
 
-def _scans(stage: Stage, grid: Sequence[int], producer: Parts | None) -> bool:
+def _direction(kernel: Parts, producer: Parts | None = None) -> Direction | None:
+    """Returns the direction of a kernel whose stages that reduce are scans in one, with a producer inlined."""
+    directions = {_scan(stage, kernel.grid, producer) for stage in kernel.stages if stage.own}
+    return directions.pop() if len(directions) == 1 else None
+
+
+def _scan(stage: Stage, grid: Sequence[int], producer: Parts | None) -> Direction | None:
     if len(stage.own) != 1 or not any(isinstance(op, arith.SelectOp) for op in stage.body.ops):
-        return False
+        return None
     parts = Parts(tuple(grid), [stage.copy()], [buffer for buffer, _ in stage.writes], [])
     if producer is not None and producer.outputs[0] in stage.buffers():
         inline(producer, parts)
     kernel = put_together(parts)
     scans = scans_of(kernel)
     kernel.erase()
-    return scans is not None
+    return next(iter(scans.values())).direction if scans else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
@@ -121,5 +120,6 @@ def _visible(condition: SSAValue, extents: Sequence[int]) -> affine.Linear | Non
 
 def _is_constant(value: SSAValue, number: float) -> bool:
     op = value.owner
-    is_number = isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr | IntegerAttr)
-    return is_number and cast("FloatAttr | IntegerAttr", op.value).value.data == number
+    return isinstance(op, arith.ConstantOp) and (
+        isinstance(op.value, FloatAttr | IntegerAttr) and op.value.value.data == number
+    )

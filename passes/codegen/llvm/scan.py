@@ -37,8 +37,8 @@ def write_scan(kernel: KernelOp, schedule: ScanSchedule, code: Code, first: Valu
         DiagnosticException: The kernel's reductions are no scans along the schedule's loop.
     """
     scans = scans_of(kernel)
-    directions = set() if scans is None else {scan.direction for scan in scans.values()}
-    if scans is None or {direction.loop for direction in directions} != {schedule.loop}:
+    direction = None if scans is None else next(iter(scans.values())).direction
+    if scans is None or direction is None or direction.loop != schedule.loop:
         raise DiagnosticException(
             f"the reductions of the kernel made at {line_of(kernel.location)} are no scans along loop {schedule.loop} "
             "of its grid: take its schedule away, and run `schedule` again"
@@ -46,7 +46,7 @@ def write_scan(kernel: KernelOp, schedule: ScanSchedule, code: Code, first: Valu
     strips, stop = schedule.strips_over(kernel.extents), last * schedule.strips
     if strips % schedule.strips:
         stop = stop.at_most(strips)
-    rows = _Rows(kernel, code, scans, directions.pop())
+    rows = _Rows(kernel, code, scans, direction)
 
     def strip(at: Value, _: Sequence[Value]) -> list[Value]:
         rows.write([at * schedule.abreast + number for number in range(schedule.abreast)])

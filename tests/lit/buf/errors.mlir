@@ -365,7 +365,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's archetype must be one of thread, group, contraction, attention, loops, packed, native_attention, counting_sort, recipe, got threads
+// CHECK: a schedule's archetype must be one of thread, group, contraction, attention, loops, packed, native_attention, counting_sort, scan, recipe, got threads
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<threads, workgroup = [8, 1, 1], groups = [8, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):

@@ -262,8 +262,8 @@ func.func @one_element(%table: tensor<1xf32>) -> tensor<8xf32> {
   func.return %2 : tensor<8xf32>
 }
 // CHECK:      cpu.kernel @loops0 access = ["read", "read_write"] {
-// CHECK:        %13 = memref.load %0[%12] : memref<1xf32>
-// CHECK-NEXT:   %14 = math.sqrt %13 : f32
-// CHECK-NEXT:   scf.for %15 = %5 to %8 step %7 {
-// CHECK-NEXT:     scf.for %16 = %9 to %10 step %7 {
-// CHECK-NEXT:       memref.store %14, %1[%16] : memref<8xf32>
+// CHECK:        %11 = memref.load %0[%9] : memref<1xf32>
+// CHECK-NEXT:   %12 = math.sqrt %11 : f32
+// CHECK-NEXT:   scf.for %13 = %5 to %8 step %7 {
+// CHECK-NEXT:     scf.for %14 = %9 to %10 step %7 {
+// CHECK-NEXT:       memref.store %12, %1[%14] : memref<8xf32>
