@@ -1,4 +1,4 @@
-"""Times single kernels: products, convolutions, row reductions, streams, scatters and sorts, with their throughput.
+"""Times single kernels: products, convolutions, row reductions, streams, scans, scatters and sorts, with their throughput.
 
 All operands except integers stay on the device. Each run reads one element of the result, to wait for its completion.
 """
@@ -186,6 +186,23 @@ def _sort(*shape: int) -> Kernel:
     return Kernel(lambda: _normal(x=shape), tg.argsort, torch, None, 0, 8 * math.prod(shape))
 
 
+def _running(name: str, axis: int) -> Kernel:
+    """Running folds of 8 MiB, along rows of 4096 or along columns."""
+    function = getattr(tg, name)
+
+    def ours(x: Any) -> Any:
+        result = function(x, axis)
+        return result[0] if name == "cummax" else result
+
+    def torch(x: Any) -> Any:
+        import torch
+
+        result = getattr(torch, name)(x, axis)
+        return result[0] if name == "cummax" else result
+
+    return Kernel(lambda: _normal(x=(512, 4096)), ours, torch, None, 1 << 21, 1 << 24)
+
+
 def _segment_sum(rows: int, width: int, segments: int) -> Kernel:
     """The sums of rows with equal numbers, as of the messages along the edges of a graph."""
 
@@ -280,6 +297,10 @@ KERNELS: dict[str, Kernel] = {
     ),
     "segment sum, 1e5 rows of 64 in 1e4 segments": _segment_sum(100_000, 64, 10_000),
     "segment sum, 1e6 numbers in 1e3 segments": _segment_sum(1_000_000, 1, 1_000),
+    "running sum": _running("cumsum", 1),
+    "running sum along columns": _running("cumsum", 0),
+    "running product": _running("cumprod", 1),
+    "running maximum": _running("cummax", 1),
     "argsort 1e6": _sort(1_000_000),
     "argsort 1e3 rows of 1e3": _sort(1_000, 1_000),
 }

@@ -12,8 +12,11 @@ from tensorgrad.passes.codegen.common.archetype import Archetype, body_size
 from tensorgrad.passes.codegen.common.scans import scans_of
 from tensorgrad.runtime.target import Target
 
-ABREAST, MOST_ABREAST_OPS = 4, 256
-"""The most rows of a strip, and the most ops that they have at a point, apart from scans of a single row."""
+APART, NEIGHBOURS = 4, 16
+"""The rows that hide the latency of a sum, and those that fill a cache line if they are neighbours in memory."""
+
+MOST_ABREAST_OPS = 512
+"""The most ops that the rows of a strip have at a point, unless it is a single row."""
 
 
 class ScanArchetype(Archetype[ScanSchedule]):
@@ -27,9 +30,10 @@ class ScanArchetype(Archetype[ScanSchedule]):
             return None
         loop = next(iter(scans.values())).direction.loop
         work = kernel.extents[loop] * sum(scan.step for scan in scans.values())
-        most = min(ABREAST, MOST_ABREAST_OPS // sum(body_size(stage) for stage in kernel.stages))
+        widest = APART if loop == len(kernel.extents) - 1 else NEIGHBOURS
+        most = min(widest, MOST_ABREAST_OPS // sum(body_size(stage) for stage in kernel.stages))
         rows = math.prod(kernel.extents) // kernel.extents[loop]
-        abreast = next((number for number in (most, most // 2) if number > 1 and rows % number == 0), 1)
+        abreast = next((number for number in range(most, 1, -1) if rows % number == 0), 1)
         return ScanSchedule.of(kernel.extents, loop, abreast, max(TASK_WORK // (work * abreast), 1))
 
     def neighbours(self, schedule: ScanSchedule, kernel: KernelOp, target: Target) -> Iterator[ScanSchedule]:
