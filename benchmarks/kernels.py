@@ -1,4 +1,4 @@
-"""Times single kernels: products, convolutions, row reductions, streams, scans, scatters and sorts, with their throughput.
+"""Times single kernels: products, convolutions, row reductions, streams, scans, scatters, sorts, with their throughput.
 
 All operands except integers stay on the device. Each run reads one element of the result, to wait for its completion.
 """

@@ -128,6 +128,9 @@ def rooms() -> list[Room]:
             "`aligned_loops`, of up to two loops": "test_aligned_loops",
             "`divided_loops`, of blocks along one axis": "test_divided_loops",
         },
+        {
+            "`divided_loops`, of another shape": "products of extents; all pairs of shapes of 24 elements are tried",
+        },
     )
     layout = Room(
         "memory plans",

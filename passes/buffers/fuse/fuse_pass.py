@@ -55,7 +55,8 @@ class FusePass(LevelPass):
       native code, guards of terms that let one more pass at each point are computed where they are read (`scans`).
     - `epilogue`: a kernel that reads another's result at the same grid point runs after it in the same kernel: bias,
       activation and optimizer after a contraction, further reductions over the same rows after the first. A pointwise
-      kernel takes over the loops of a kernel that divide its own, such as the phases of a transposed convolution.
+      kernel takes over the loops of a kernel that divide its own, such as the phases of a transposed convolution, or
+      that number the same elements as an array of another shape.
     - `prologue`: a pointwise kernel that contractions read in their sums is computed there, if `prologues` says that it
       pays.
     - `row`: pointwise work on whole rows runs in the kernel that reduces them.

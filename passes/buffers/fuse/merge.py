@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tensorgrad.dialects.buf import element_of, parts_of
+from tensorgrad.dialects.buf import element_of, parts_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.stages import Parts, Stage, new_local
 from tensorgrad.passes.analyses.storage import Accesses
@@ -23,16 +25,26 @@ def divided_loops(first: Parts, second: Parts) -> list[AffineExpr] | None:
     A convolution of a dilated image writes its results along an axis in blocks of several phases, each a loop. A
     pointwise kernel that reads each result once can run over the same loops.
 
+    A pointwise kernel that reads each result at its place in memory, as an array of another shape, can do so too: its
+    loops are the digits of that place.
+
     Returns:
         The expressions; `None` if `second` isn't such a kernel, or if `first` has one loop for each axis.
     """
+    if not second.is_pointwise or math.prod(first.grid) != math.prod(second.grid):
+        return None
+    return _phases(first, second) or _reshaped(first, second)
+
+
+def _phases(first: Parts, second: Parts) -> list[AffineExpr] | None:
+    """Returns the loops of a kernel that reads the results of another, which several loops along an axis write."""
     written = {
         buffer: m
         for stage in first.stages
         for buffer, m in stage.writes
         if buffer in first.outputs and not _is_plain(m)
     }
-    if not written or not second.is_pointwise or math.prod(first.grid) != math.prod(second.grid):
+    if not written:
         return None
     divided: set[tuple[AffineExpr, ...]] = set()
     for stage in second.stages:
@@ -50,6 +62,64 @@ def divided_loops(first: Parts, second: Parts) -> list[AffineExpr] | None:
     used = sorted(loop for expressions in loops for loop in expressions.used_dims())
     divides = all(_covers(loop, first.grid, extent) for loop, extent in zip(loops, second.grid, strict=True))
     return list(loops) if divides and used == list(range(len(first.grid))) else None
+
+
+def _reshaped(first: Parts, second: Parts) -> list[AffineExpr] | None:
+    """Returns the loops of a kernel that reads the results of another as an array of another shape.
+
+    Both number all elements by their loops. No access may take a division, which vectors can't.
+    """
+    if first.is_pointwise or len(first.grid) == len(second.grid):
+        return None
+    places = {buffer: _place(buffer, m, first.grid) for stage in first.stages for buffer, m in stage.writes}
+    distinct: set[tuple[AffineExpr, ...]] = set()
+    for stage in second.stages:
+        if any(isinstance(op, IndexOp | memref.LoadOp) for op in stage.body.walk()):
+            return None
+        for buffer, m in stage.reads:
+            if buffer in first.outputs:
+                loops = _digits(places[buffer], _place(buffer, m, second.grid), first.grid, second.grid)
+                if loops is None:
+                    return None
+                distinct.add(loops)
+    if len(distinct) != 1:
+        return None
+    (loops,) = distinct
+    old = AffineMap(len(first.grid), 0, loops)
+    accesses = [access for stage in second.stages for access in (*stage.reads, *stage.writes)]
+    composed = [_place(buffer, affine.composed(m, old, first.grid), first.grid) for buffer, m in accesses]
+    is_plain = all(isinstance(atom, AffineDimExpr) for place in composed for atom in place.terms)
+    return list(loops) if is_plain else None
+
+
+def _place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> affine.Linear:
+    return affine.linear_position(m.results, shape_of(buffer), extents)
+
+
+def _digits(
+    written: affine.Linear, read: affine.Linear, writer: Sequence[int], reader: Sequence[int]
+) -> tuple[AffineExpr, ...] | None:
+    """Returns each loop of a reader as the digit, of the place that a writer's loops write, that it counts."""
+    order, outer = _numbering(read, reader), _numbering(written, writer)
+    if order is None or outer is None:
+        return None
+    digits = affine.delinearized(written.expression(), [reader[loop] for loop in order])
+    loops: list[AffineExpr] = [AffineConstantExpr(0)] * len(reader)
+    for loop, digit in zip(order, digits, strict=True):
+        loops[loop] = affine.linear(digit, writer).expression()
+    return tuple(loops)
+
+
+def _numbering(place: affine.Linear, extents: Sequence[int]) -> list[int] | None:
+    """Returns the loops, outermost first, that number elements without gaps as a place does; `None` if they don't."""
+    order: list[int] = []
+    step = 1
+    for atom, factor in sorted(place.terms.items(), key=lambda term: term[1]):
+        if not isinstance(atom, AffineDimExpr) or factor != step:
+            return None
+        order.append(atom.position)
+        step *= extents[atom.position]
+    return order[::-1] if place.constant == 0 and step == math.prod(extents) else None
 
 
 def _written_at(written: AffineMap, read: AffineMap) -> tuple[AffineExpr, ...] | None:

@@ -154,3 +154,30 @@ func.func @rest(%x: tensor<2x3x4xf32>, %w: tensor<4x3x4xf32>) -> tensor<2x4x7xf3
 // CHECK-LABEL: func.func @rest(
 // CHECK: buf.kernel grid = [2, 2, 4, 4] ins(%x, %w : memref<2x3x4xf32>, memref<4x3x4xf32>) outs(%1 : memref<2x4x8xf32>) {
 // CHECK: buf.kernel grid = [2, 4, 7] ins(%1 : memref<2x4x8xf32>) outs(%0 : memref<2x4x7xf32>) {
+
+// What reads results as an array of another shape runs over the same loops, and stores them there.
+func.func @reshaped(%x: tensor<4x6x5xf32>, %b: tensor<24xf32>) -> tensor<24xf32> {
+  %0 = tg.sum %x axes = [2] : tensor<4x6x5xf32>
+  %1 = tg.reshape %0 shape = [24] : tensor<4x6xf32>
+  %2 = tg.add %1, %b : tensor<24xf32>, tensor<24xf32>
+  func.return %2 : tensor<24xf32>
+}
+// CHECK-LABEL: func.func @reshaped(
+// CHECK: buf.kernel grid = [4, 6] ins(%x, %b : memref<4x6x5xf32>, memref<24xf32>) outs(%0 : memref<24xf32>) {
+// CHECK: iterator_types = ["parallel", "parallel", "reduction"]}
+// CHECK: linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (((d0 * 6) + d1))>, affine_map<(d0, d1) -> (((d0 * 6) + d1))>], iterator_types = ["parallel", "parallel"]}
+// CHECK-NOT: buf.kernel
+// CHECK: func.return
+
+// Not if an operand's place takes a division then: that of the bias would be `d0 floordiv 8`, which vectors can't read.
+func.func @divided(%x: tensor<24x5xf32>, %b: tensor<3xf32>) -> tensor<3x8xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<24x5xf32>
+  %1 = tg.reshape %0 shape = [3, 8] : tensor<24xf32>
+  %2 = tg.broadcast %b shape = [3, 8] dims = [0] : tensor<3xf32>
+  %3 = tg.add %1, %2 : tensor<3x8xf32>, tensor<3x8xf32>
+  func.return %3 : tensor<3x8xf32>
+}
+// CHECK-LABEL: func.func @divided(
+// CHECK: buf.kernel grid = [24]
+// CHECK: buf.kernel grid = [3, 8]
+// CHECK: func.return
