@@ -107,6 +107,18 @@ def test_two_scans_at_each_point() -> None:
     assert kernels == [3]
 
 
+def test_guards_of_the_point_alone() -> None:
+    """What two numbers of the point say lets all terms pass, or none."""
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+    def below(x: Tensor) -> Tensor:
+        rows, columns = tg.reshape(arange(2), (2, 1, 1)), tg.reshape(arange(3), (1, 3, 1))
+        return tg.sum(tg.where(rows >= columns, x, 0), 2)
+
+    (result,) = as_native_code(traced(below, [x]), [x], each=False)
+    np.testing.assert_array_equal(result, np.tril(x.sum(2)))
+
+
 def test_a_schedule_of_another_loop_is_refused() -> None:
     x: NumpyArray = np.ones((4, 40), np.float32)
 

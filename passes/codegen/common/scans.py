@@ -86,11 +86,10 @@ def _scan_of(reduction: Reduction, extents: Sequence[int], loops: Mapping[SSAVal
     select = reduction.value.owner
     if not isinstance(select, arith.SelectOp) or not _is_constant(select.rhs, reduction.start()):
         return None
-    visible = _visible(select.cond, extents)
-    if visible is None or len(visible.terms) != 2:
+    visible, own = _visible(select.cond, extents), AffineDimExpr(len(extents) - 1)
+    if visible is None or len(visible.terms) != 2 or own not in visible.terms:
         return None
-    own = AffineDimExpr(len(extents) - 1)
-    sign = visible.terms.get(own, 0)
+    sign = visible.terms[own]
     ((point, factor),) = visible.plus(affine.Linear({own: sign}), -1).terms.items()
     if not isinstance(point, AffineDimExpr) or point.position in loops.get(select.lhs, frozenset()):
         return None
