@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import permutations, product
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects import test as test_ops
 from xdsl.dialects.builtin import MemRefType, f32
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.fuse import merge
@@ -38,6 +39,14 @@ def permuted(shape: Sequence[int], order: Sequence[int]) -> tuple[tuple[int, ...
     return grid, AffineMap(len(shape), 0, tuple(AffineDimExpr(order.index(axis)) for axis in range(len(shape))))
 
 
+def kernel(grid: Sequence[int], extents: Sequence[int], **accesses: Sequence[tuple[SSAValue, AffineMap]]) -> Any:
+    """Returns a stand-in for a kernel of one stage over some loops, a pointwise one unless it writes."""
+    body = SimpleNamespace(walk=list)
+    stage = SimpleNamespace(**{"reads": [], "writes": [], **accesses}, extents=extents, body=body, loads=list)
+    outputs = [target for target, _ in stage.writes]
+    return SimpleNamespace(grid=grid, outputs=outputs, stages=[stage], is_pointwise=not outputs)
+
+
 def test_loops_of_another_shape() -> None:
     """Every two shapes of 24 elements, with the loops of both in every order: each element is read where it is written.
 
@@ -52,16 +61,9 @@ def test_loops_of_another_shape() -> None:
             reader, place = permuted(other, again)
             linear = affine.linear_index(place.results, other)
             read = AffineMap(len(other), 0, tuple(affine.delinearized(linear, shape)))
-            body = SimpleNamespace(walk=list)
-            first = SimpleNamespace(
-                grid=grid, outputs=[target], stages=[SimpleNamespace(writes=[(target, written)])], is_pointwise=False
+            loops = merge.divided_loops(
+                kernel(grid, grid, writes=[(target, written)]), kernel(reader, reader, reads=[(target, read)])
             )
-            second = SimpleNamespace(
-                grid=reader,
-                stages=[SimpleNamespace(reads=[(target, read)], writes=[], body=body, loads=list)],
-                is_pointwise=True,
-            )
-            loops = merge.divided_loops(cast(Any, first), cast(Any, second))
             if loops is None:
                 continue
             found += 1
@@ -71,3 +73,12 @@ def test_loops_of_another_shape() -> None:
             assert all(at_read[tuple(taken[here])] == at_write[here] for here in taken), (shape, order, other, again)
             assert len(set(map(tuple, taken.values()))) == 24, (shape, order, other, again)
     assert found > 200
+
+
+def test_what_loops_of_a_row_write_is_left() -> None:
+    """As many points as rows read the first element of each, which the writer's points don't number."""
+    target = test_ops.TestOp(result_types=[MemRefType(f32, (4, 5))]).results[0]
+    row, column = AffineDimExpr(0), AffineDimExpr(1)
+    writer = kernel((4,), (4, 5), writes=[(target, AffineMap(2, 0, (row, column)))])
+    reader = kernel((2, 2), (2, 2), reads=[(target, AffineMap(2, 0, (row * 2 + column, AffineConstantExpr(0))))])
+    assert merge.divided_loops(writer, reader) is None

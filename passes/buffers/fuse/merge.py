@@ -71,7 +71,7 @@ def _reshaped(first: Parts, second: Parts) -> list[AffineExpr] | None:
     """
     if first.is_pointwise or len(first.grid) == len(second.grid):
         return None
-    places = {buffer: _place(buffer, m, first.grid) for stage in first.stages for buffer, m in stage.writes}
+    places = {buffer: _place(buffer, m, stage.extents) for stage in first.stages for buffer, m in stage.writes}
     distinct: set[tuple[AffineExpr, ...]] = set()
     for stage in second.stages:
         if any(isinstance(op, IndexOp | memref.LoadOp) for op in stage.body.walk()):
@@ -111,11 +111,11 @@ def _digits(
 
 
 def _numbering(place: affine.Linear, extents: Sequence[int]) -> list[int] | None:
-    """Returns the loops, outermost first, that number elements without gaps as a place does; `None` if they don't."""
+    """Returns the loops of a grid, outermost first, that number elements without gaps; `None` if a place isn't so."""
     order: list[int] = []
     step = 1
     for atom, factor in sorted(place.terms.items(), key=lambda term: term[1]):
-        if not isinstance(atom, AffineDimExpr) or factor != step:
+        if not isinstance(atom, AffineDimExpr) or atom.position >= len(extents) or factor != step:
             return None
         order.append(atom.position)
         step *= extents[atom.position]
