@@ -71,14 +71,14 @@ def _reshaped(first: Parts, second: Parts) -> list[AffineExpr] | None:
     """
     if first.is_pointwise or len(first.grid) == len(second.grid):
         return None
-    places = {buffer: _place(buffer, m, stage.extents) for stage in first.stages for buffer, m in stage.writes}
+    places = {buffer: _position(buffer, m, stage.extents) for stage in first.stages for buffer, m in stage.writes}
     distinct: set[tuple[AffineExpr, ...]] = set()
     for stage in second.stages:
         if any(isinstance(op, IndexOp | memref.LoadOp) for op in stage.body.walk()):
             return None
         for buffer, m in stage.reads:
             if buffer in first.outputs:
-                loops = _digits(places[buffer], _place(buffer, m, second.grid), first.grid, second.grid)
+                loops = _digits(places[buffer], _position(buffer, m, second.grid), first.grid, second.grid)
                 if loops is None:
                     return None
                 distinct.add(loops)
@@ -87,12 +87,12 @@ def _reshaped(first: Parts, second: Parts) -> list[AffineExpr] | None:
     (loops,) = distinct
     old = AffineMap(len(first.grid), 0, loops)
     accesses = [access for stage in second.stages for access in (*stage.reads, *stage.writes)]
-    composed = [_place(buffer, affine.composed(m, old, first.grid), first.grid) for buffer, m in accesses]
+    composed = [_position(buffer, affine.composed(m, old, first.grid), first.grid) for buffer, m in accesses]
     is_plain = all(isinstance(atom, AffineDimExpr) for place in composed for atom in place.terms)
     return list(loops) if is_plain else None
 
 
-def _place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> affine.Linear:
+def _position(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> affine.Linear:
     return affine.linear_position(m.results, shape_of(buffer), extents)
 
 
