@@ -188,27 +188,27 @@ def _is_ordered(reduction: Reduction) -> bool:
     return type(reduction.combine) in ORDERED and is_float(reduction.element)
 
 
-def started(code: Code, reductions: Sequence[Reduction]) -> list[Value]:
+def _started(code: Code, reductions: Sequence[Reduction]) -> list[Value]:
     """Returns the initial accumulators of a loop."""
     starts = [(reduction, code.constant(reduction.start(), reduction.element)) for reduction in reductions]
     return [ordered(type(reduction.combine), value) if _is_ordered(reduction) else value for reduction, value in starts]
 
 
-def carried_on(
-    code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value], in_order: bool = False
+def _carried_on(
+    code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]
 ) -> list[Value]:
-    """Returns a loop's accumulators with one more value folded in; `in_order` keeps the order of sums."""
+    """Returns a loop's accumulators with one more value folded in."""
     values: list[Value] = []
     for reduction, x, y in zip(reductions, held, new, strict=True):
         kind = type(reduction.combine)
         if _is_ordered(reduction):
             values.append(code.apply(ORDERED[kind], x, ordered(kind, y)))
         else:
-            values.append(code.apply(kind, x, y) if in_order else _combined(code, kind, x, y))
+            values.append(_combined(code, kind, x, y))
     return values
 
 
-def finished(reductions: Sequence[Reduction], held: Sequence[Value]) -> list[Value]:
+def _finished(reductions: Sequence[Reduction], held: Sequence[Value]) -> list[Value]:
     """Returns the results of a loop's accumulators."""
     return [
         as_float(value, cast("AnyFloat", reduction.element)) if _is_ordered(reduction) else value
@@ -297,12 +297,12 @@ class _Points:
                 env = self._operands(code, stage, inside, places, around)
                 new = values_to_fold(code, stage, env, inside)
                 self.rows.store(code, stage, lambda: _place(places, around), env)
-                return carried_on(code, reductions, held, new)
+                return _carried_on(code, reductions, held, new)
 
             extents = list(map(math.prod, groups))
             is_masked = self._is_masked(stage, rank - 1, extents[-1])
-            values = _nest_of_reduction(code, extents, started(code, reductions), body, is_masked)
-            values = finished(reductions, values)
+            values = _nest_of_reduction(code, extents, _started(code, reductions), body, is_masked)
+            values = _finished(reductions, values)
         store_outputs(self.kernel, stage, code, loops, values)
         return values
 

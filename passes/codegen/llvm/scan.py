@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from xdsl.dialects import arith
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr
@@ -15,11 +16,10 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import ScanSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import reductions_of
+from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
 from tensorgrad.passes.codegen.common.scans import Direction, Scan, scans_of
 from tensorgrad.passes.codegen.common.stage_bodies import reduced_values, stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops
-from tensorgrad.passes.codegen.llvm.loops import carried_on, finished, started
 from tensorgrad.passes.scalars import Value
 
 
@@ -72,7 +72,7 @@ class _Rows:
     def write(self, rows: Sequence[Value]) -> None:
         """Writes all stages at all points of some rows, side by side."""
         code = self.code
-        starts = [start for stage in self.scans for start in started(code, reductions_of(stage)) * len(rows)]
+        starts = [start for stage in self.scans for start in _starts(code, reductions_of(stage)) * len(rows)]
 
         def point(at: Value, held: Sequence[Value]) -> list[Value]:
             place = code.number(self.points - 1) - at if self.direction.is_reversed else at
@@ -89,7 +89,7 @@ class _Rows:
                 count = len(reductions)
                 after = self._terms(stage, rows, held[len(carried) : len(carried) + count * len(rows)], known)
                 carried += after
-                values = [finished(reductions, after[at : at + count]) for at in range(0, len(after), count)]
+                values = [after[at : at + count] for at in range(0, len(after), count)]
             else:
                 values = [stage_values(self.code, stage, *row) for row in zip(rows, known, strict=True)]
             for loops, results, mine in zip(rows, values, known, strict=True):
@@ -109,10 +109,26 @@ class _Rows:
             for loops, mine in zip(rows, known, strict=True):
                 values = reduced_values(code, stage, loops.with_own([place], [extent]), mine)
                 before = held[len(after) : len(after) + len(reductions)]
-                after += carried_on(code, reductions, before, values, in_order=True)
+                after += [_folded(code, *each) for each in zip(reductions, before, values, strict=True)]
             return after
 
         return term(None, held) if scan.step == 1 else code.loop(scan.step, held, term)
+
+
+def _starts(code: Code, reductions: Sequence[Reduction]) -> list[Value]:
+    """Returns the accumulators in front of the first point."""
+    return [code.constant(reduction.start(), reduction.element) for reduction in reductions]
+
+
+def _folded(code: Code, reduction: Reduction, before: Value, new: Value) -> Value:
+    """Returns an accumulator with one more value, in the order of the terms; from a NaN on, extrema are NaN."""
+    match reduction.combine:
+        case arith.MaximumfOp():
+            return code.select((new > before) | new.compare("uno", new), new, before)
+        case arith.MinimumfOp():
+            return code.select((new < before) | new.compare("uno", new), new, before)
+        case combine:
+            return code.apply(type(combine), before, new)
 
 
 def _place(scan: Scan, point: Value, number: Value | None, terms: int) -> Value:
