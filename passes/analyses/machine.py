@@ -76,6 +76,9 @@ def bucket_bytes(size: int) -> int:
 CHEAP_OPS = 12
 """The most simple ops of a body that may be recomputed for each element that reads it."""
 
+SCANNED_OPS = 8
+"""The most ops of a body that a scan computes, one term after another: those of more take less time as vectors."""
+
 ROW_LANES = 64
 """The number of lanes that can share the own loops of one grid point."""
 

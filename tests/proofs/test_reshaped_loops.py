@@ -10,7 +10,7 @@ from typing import Any
 
 from xdsl.dialects import test as test_ops
 from xdsl.dialects.builtin import MemRefType, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from tensorgrad.passes.analyses import affine
@@ -41,10 +41,9 @@ def permuted(shape: Sequence[int], order: Sequence[int]) -> tuple[tuple[int, ...
 
 def kernel(grid: Sequence[int], extents: Sequence[int], **accesses: Sequence[tuple[SSAValue, AffineMap]]) -> Any:
     """Returns a stand-in for a kernel of one stage over some loops, a pointwise one unless it writes."""
-    body = SimpleNamespace(walk=list)
-    stage = SimpleNamespace(**{"reads": [], "writes": [], **accesses}, extents=extents, body=body, loads=list)
+    stage = SimpleNamespace(**{"reads": [], "writes": [], **accesses}, extents=extents, body=Block(), loads=list)
     outputs = [target for target, _ in stage.writes]
-    return SimpleNamespace(grid=grid, outputs=outputs, stages=[stage], is_pointwise=not outputs)
+    return SimpleNamespace(grid=grid, outputs=outputs, stages=[stage], is_pointwise=not outputs, operations=0)
 
 
 def test_loops_of_another_shape() -> None:

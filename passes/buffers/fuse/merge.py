@@ -16,6 +16,7 @@ from tensorgrad.dialects.buf import element_of, parts_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.stages import Parts, Stage, new_local
 from tensorgrad.passes.analyses.storage import Accesses
+from tensorgrad.passes.buffers.fuse.cost import is_cheap
 from tensorgrad.passes.buffers.fuse.inline import inverse
 
 
@@ -67,9 +68,10 @@ def _phases(first: Parts, second: Parts) -> list[AffineExpr] | None:
 def _reshaped(first: Parts, second: Parts) -> list[AffineExpr] | None:
     """Returns the loops of a kernel that reads the results of another as an array of another shape.
 
-    Both number all elements by their loops. No access may take a division, which vectors can't.
+    Both number all elements by their loops. No access may take a division, which vectors can't. What takes functions or
+    divisions is left apart: native code of rows would compute it point by point, not in vectors.
     """
-    if first.is_pointwise or len(first.grid) == len(second.grid):
+    if first.is_pointwise or len(first.grid) == len(second.grid) or not is_cheap(second):
         return None
     places = {buffer: _position(buffer, m, stage.extents) for stage in first.stages for buffer, m in stage.writes}
     distinct: set[tuple[AffineExpr, ...]] = set()

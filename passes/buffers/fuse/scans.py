@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith
 
+from tensorgrad.passes.analyses.machine import SCANNED_OPS
 from tensorgrad.passes.analyses.stages import Parts, Stage, put_together
 from tensorgrad.passes.buffers.fuse.inline import inline
 from tensorgrad.passes.codegen.common.scans import Direction, scans_of
@@ -18,6 +19,8 @@ from tensorgrad.runtime.target import Target
 def makes_scan(producer: Parts, reader: Parts, target: Target) -> bool:
     """Returns whether native code of a reader is a scan once it computes what a pointwise producer does."""
     if not target.native or producer.has_computed_loops or producer.single is not None:
+        return False
+    if producer.inputs and producer.operations > SCANNED_OPS:
         return False
     source = producer.outputs[0]
     return any(source in stage.buffers() for stage in reader.stages if stage.own) and (

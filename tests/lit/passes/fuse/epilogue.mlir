@@ -181,3 +181,15 @@ func.func @divided(%x: tensor<24x5xf32>, %b: tensor<3xf32>) -> tensor<3x8xf32> {
 // CHECK: buf.kernel grid = [24]
 // CHECK: buf.kernel grid = [3, 8]
 // CHECK: func.return
+
+// Nor functions, which native code of rows would compute point by point.
+func.func @logarithms(%x: tensor<4x6x5xf32>) -> tensor<24xf32> {
+  %0 = tg.sum %x axes = [2] : tensor<4x6x5xf32>
+  %1 = tg.reshape %0 shape = [24] : tensor<4x6xf32>
+  %2 = tg.log %1 : tensor<24xf32>
+  func.return %2 : tensor<24xf32>
+}
+// CHECK-LABEL: func.func @logarithms(
+// CHECK: buf.kernel grid = [4, 6]
+// CHECK: buf.kernel grid = [24]
+// CHECK: func.return
