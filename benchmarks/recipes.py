@@ -27,8 +27,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from benchmarks.workloads import NAMES, workload
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.native_schedules import NativeAttentionSchedule, PackedSchedule
 from tensorgrad.dialects.recipe import RecipeAttr
-from tensorgrad.dialects.schedule import NativeAttentionSchedule, PackedSchedule, ScheduleAttr
+from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.driver.storage.program_cache import SWITCH
 from tensorgrad.passes.analyses.identity import by_structure
 from tensorgrad.passes.buffers.schedule import SchedulePass

@@ -47,9 +47,10 @@ from xdsl.utils.exceptions import VerifyException
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.counting_sort import CountingSortOp
+from tensorgrad.dialects.native_schedules import RecipeSchedule
 from tensorgrad.dialects.ranges import is_index, range_of_expression, stays_within
 from tensorgrad.dialects.recipe import RecipeAttr
-from tensorgrad.dialects.schedule import RecipeSchedule, ScheduleAttr, loops_of
+from tensorgrad.dialects.schedule import ScheduleAttr, loops_of
 from tensorgrad.dialects.signature import Role
 from tensorgrad.dialects.tg.base import ints, short_ints
 

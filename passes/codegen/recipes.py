@@ -6,6 +6,7 @@ import math
 from functools import singledispatch
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.native_schedules import LoopsSchedule, NativeAttentionSchedule, PackedSchedule
 from tensorgrad.dialects.recipe import (
     Attend,
     Collapse,
@@ -24,14 +25,7 @@ from tensorgrad.dialects.recipe import (
     UnrollJam,
     Vectorize,
 )
-from tensorgrad.dialects.schedule import (
-    ContractionSchedule,
-    GroupSchedule,
-    LoopsSchedule,
-    NativeAttentionSchedule,
-    PackedSchedule,
-    ThreadSchedule,
-)
+from tensorgrad.dialects.schedule import ContractionSchedule, GroupSchedule, ThreadSchedule
 from tensorgrad.passes.analyses.factors import factors_of, is_extended
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.codegen.common.reductions import accumulators

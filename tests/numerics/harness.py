@@ -14,7 +14,8 @@ from xdsl.passes import ModulePass
 from tensorgrad.checks.certify import certify_plan
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
+from tensorgrad.dialects.native_schedules import PackedSchedule
+from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import TensorOp

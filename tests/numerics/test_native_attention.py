@@ -23,7 +23,8 @@ import tensorgrad as tg
 from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp, element_of
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.schedule import NativeAttentionSchedule, ScheduleAttr
+from tensorgrad.dialects.native_schedules import NativeAttentionSchedule
+from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.passes.buffers.fuse import fuse_pass
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass

@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.native_schedules import PackedSchedule
 
 
 def by_columns(x: Any, y: Any) -> Any:

@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import PackedSchedule, ScheduleAttr
+from tensorgrad.dialects.native_schedules import PackedSchedule
+from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.driver.compiling.recipe import passes_to_kernels
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.pipelines import scheduled_passes

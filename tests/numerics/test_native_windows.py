@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of, shape_of
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses.axes import axes_of_values
 from tensorgrad.passes.analyses.factors import factors_of
 from tensorgrad.passes.analyses.kinds import summed_stage

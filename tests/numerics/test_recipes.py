@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp, is_reduction
+from tensorgrad.dialects.native_schedules import RecipeSchedule
 from tensorgrad.dialects.recipe import (
     Collapse,
     Interchange,
@@ -34,7 +35,6 @@ from tensorgrad.dialects.recipe import (
     UnrollJam,
     Vectorize,
 )
-from tensorgrad.dialects.schedule import RecipeSchedule
 from tensorgrad.passes.buffers.schedule import SchedulePass
 from tensorgrad.passes.codegen.recipes import recipe_of
 from tensorgrad.passes.codegen.tile import TilePass

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp, ScheduleAttr
-from tensorgrad.dialects.schedule import ScanSchedule
+from tensorgrad.dialects.native_schedules import ScanSchedule
 from tensorgrad.ops.shape import arange
 from tensorgrad.tracing.tensor import Tensor
 

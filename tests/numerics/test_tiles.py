@@ -20,8 +20,9 @@ from xdsl.dialects.builtin import ModuleOp
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.buf_tiles import TiledOp
+from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.dialects.recipe import RecipeAttr, Synchronize
-from tensorgrad.dialects.schedule import ContractionSchedule, GroupSchedule, PackedSchedule, ThreadSchedule
+from tensorgrad.dialects.schedule import ContractionSchedule, GroupSchedule, ThreadSchedule
 from tensorgrad.interpreters import tiles
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass

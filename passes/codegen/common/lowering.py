@@ -19,9 +19,10 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KERNELS, ArenaOp, Buffer, DispatchOp, KernelOp, ViewOp, buffer_type, element_of
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
+from tensorgrad.dialects.dispatched import Extents
 from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.schedule import Extents, GroupSchedule, Schedule, ScheduleAttr
+from tensorgrad.dialects.schedule import GroupSchedule, Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import NAME, Role
 from tensorgrad.passes.analyses.graph import steps_of
 from tensorgrad.passes.analyses.identity import kernel_structure, teams_of

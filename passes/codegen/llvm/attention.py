@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import NativeAttentionSchedule
+from tensorgrad.dialects.native_schedules import NativeAttentionSchedule
 from tensorgrad.passes.codegen.common.attention import QUERY, Element, Numbers, Scores, first_place, is_seen, seen_keys
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.attention_memory import RowFeatures, Tile

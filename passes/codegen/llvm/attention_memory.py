@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.attention import BACKWARD, AttentionOp
-from tensorgrad.dialects.schedule import NativeAttentionSchedule
+from tensorgrad.dialects.native_schedules import NativeAttentionSchedule
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.codegen.common.attention import FEATURE, GROUP, Element, Numbers, Scores
 from tensorgrad.passes.codegen.common.attention_program import AttentionProgram

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f64
 
 from tensorgrad.dialects.attention import BACKWARD, KEYS, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import NativeAttentionSchedule
+from tensorgrad.dialects.native_schedules import NativeAttentionSchedule
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.machine import TASK_WORK
 from tensorgrad.passes.codegen.common.archetype import Archetype

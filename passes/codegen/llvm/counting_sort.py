@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.counting_sort import CountingSortOp
-from tensorgrad.dialects.schedule import CountingSortSchedule
+from tensorgrad.dialects.native_schedules import CountingSortSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_loops import Loops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import CountingSortSchedule
+from tensorgrad.dialects.native_schedules import CountingSortSchedule
 from tensorgrad.passes.analyses.machine import TASK_WORK
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.runtime.target import Target

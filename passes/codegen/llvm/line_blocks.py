@@ -27,7 +27,7 @@ from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import element_of, loop_extents, shape_of
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.windows import WindowAxis, Windows

@@ -17,7 +17,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of, shape_of
 from tensorgrad.dialects.cpu import MASKED, PARALLEL
-from tensorgrad.dialects.schedule import LoopsSchedule
+from tensorgrad.dialects.native_schedules import LoopsSchedule
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.blocked_sums import (

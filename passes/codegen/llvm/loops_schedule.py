@@ -18,7 +18,7 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
-from tensorgrad.dialects.schedule import LoopsSchedule
+from tensorgrad.dialects.native_schedules import LoopsSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.kinds import is_in_order

@@ -12,10 +12,10 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.dispatched import Extents
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.schedule import (
+from tensorgrad.dialects.native_schedules import (
     CountingSortSchedule,
-    Extents,
     LoopsSchedule,
     NativeAttentionSchedule,
     PackedSchedule,

@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import KernelOp, element_of, maps_of
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses.windows import LEAST_RUN
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import stage_values, store_outputs

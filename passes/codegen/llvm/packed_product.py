@@ -24,7 +24,7 @@ from tensorgrad.dialects.buf import (
     maps_of,
 )
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.factors import (

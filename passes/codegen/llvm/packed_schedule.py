@@ -11,7 +11,7 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents, maps_of
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.analyses.factors import (

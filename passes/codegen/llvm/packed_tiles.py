@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.factors import Strides
 from tensorgrad.passes.codegen.common.sides import Sides

@@ -30,7 +30,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.buf import element_of, loop_extents, shape_of
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.windows import Windows
 from tensorgrad.passes.codegen.common.kernel_code import Code

@@ -41,8 +41,8 @@ from tensorgrad.dialects.buf_tiles import (
     targets_of,
 )
 from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.native_schedules import RecipeSchedule
 from tensorgrad.dialects.recipe import Processor
-from tensorgrad.dialects.schedule import RecipeSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.kernel_code import Binding, Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op

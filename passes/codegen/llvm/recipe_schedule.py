@@ -10,8 +10,8 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.buf_tiles import ForallOp, TiledOp
 from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.native_schedules import RecipeSchedule
 from tensorgrad.dialects.recipe import Processor
-from tensorgrad.dialects.schedule import RecipeSchedule
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.transforms.opening import opened
 from tensorgrad.passes.codegen.transforms.steps import apply_steps

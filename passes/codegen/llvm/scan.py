@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.schedule import ScanSchedule
+from tensorgrad.dialects.native_schedules import ScanSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of

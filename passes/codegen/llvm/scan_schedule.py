@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import ScanSchedule
+from tensorgrad.dialects.native_schedules import ScanSchedule
 from tensorgrad.passes.analyses.machine import TASK_WORK
 from tensorgrad.passes.codegen.common.archetype import Archetype, body_size
 from tensorgrad.passes.codegen.common.scans import scans_of

@@ -10,7 +10,7 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents
-from tensorgrad.dialects.schedule import PackedSchedule
+from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.analyses.factors import Factors, factors_of, step_conditions, strides_of
 from tensorgrad.passes.analyses.kinds import contraction_of

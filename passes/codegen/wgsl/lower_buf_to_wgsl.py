@@ -32,13 +32,13 @@ from tensorgrad.dialects.buf import (
     loop_extents,
     shape_of,
 )
+from tensorgrad.dialects.dispatched import Extents
 from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.native_schedules import NativeSchedule
 from tensorgrad.dialects.schedule import (
     AttentionSchedule,
     ContractionSchedule,
-    Extents,
     GroupSchedule,
-    NativeSchedule,
     Schedule,
     ScheduleAttr,
     ThreadSchedule,

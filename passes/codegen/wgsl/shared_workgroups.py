@@ -6,13 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tensorgrad.dialects.schedule import (
-    ContractionSchedule,
-    Extents,
-    GroupSchedule,
-    Schedule,
-    ThreadSchedule,
-)
+from tensorgrad.dialects.dispatched import Extents
+from tensorgrad.dialects.schedule import ContractionSchedule, GroupSchedule, Schedule, ThreadSchedule
 from tensorgrad.passes.analyses.machine import GPU
 from tensorgrad.passes.codegen.wgsl.thread_schedule import widened
 
