@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -337,7 +337,8 @@ def index_form(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
         return affine.linear(op.map.data.results[0].replace_dims_and_symbols(placed, ()), extents)
     if isinstance(op, arith.IndexCastOp):
         form = index_form(op.input, extents)
-        return form if form is not None and fits_i32(form, extents) else None
+        integers = op.input.type if isinstance(op.result.type, IndexType) else op.result.type
+        return form if form is not None and fits(form, extents, integers) else None
     if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
         return None
     left, right = (index_form(operand, extents) for operand in op.operands)
@@ -348,10 +349,14 @@ def index_form(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
     return left.plus(right, 1 if isinstance(op, arith.AddiOp) else -1)
 
 
-def fits_i32(form: affine.Linear, extents: Sequence[int]) -> bool:
-    """Returns whether a form's numbers are those of signed 32-bit integers, in which sums that fit are exact."""
+def fits(form: affine.Linear, extents: Sequence[int], element: Attribute) -> bool:
+    """Returns whether a form's numbers are those of a signed integer type, in which sums that fit are exact.
+
+    An index has at least the numbers of an i32.
+    """
     low, high = form.bounds(extents)
-    return low >= -(1 << 31) and high < 1 << 31
+    most = 1 << (element.width.data if isinstance(element, IntegerType) else 32) - 1
+    return low >= -most and high < most
 
 
 def load_place(load: memref.LoadOp, extents: Sequence[int]) -> affine.Linear | None:

@@ -119,6 +119,41 @@ def test_guards_of_the_point_alone() -> None:
     np.testing.assert_array_equal(result, np.tril(x.sum(2)))
 
 
+def test_terms_end_before_the_points() -> None:
+    """What lies behind the terms in memory is no term: here larger ones."""
+    x = np.arange(1, 9, dtype=np.float32)
+
+    def maxima(x: Tensor) -> Tensor:
+        return tg.max(tg.where(arange(3) >= tg.expand_dims(arange(5), 1), x[:3], -math.inf), 1)
+
+    (result,) = as_native_code(traced(maxima, [x]), [x], each=False)
+    np.testing.assert_array_equal(result, [3, 3, 3, -math.inf, -math.inf])
+
+
+@pytest.mark.parametrize(("dtype", "start"), [("i8", 124), ("i16", 32764), ("i32", 2**31 - 4)])
+def test_numbers_that_wrap(dtype: str, start: int) -> None:
+    """What is compared is what integers of few bits hold, not the number of the point plus a constant."""
+    x = np.arange(1, 9, dtype=np.float32)
+
+    def sums(x: Tensor) -> Tensor:
+        numbers = arange(8, dtype=dtype) + start
+        return tg.sum(tg.where(numbers <= tg.expand_dims(numbers, 1), x, 0), 1)
+
+    (result,) = as_native_code(traced(sums, [x]), [x], each=False)
+    np.testing.assert_array_equal(result, [27, 29, 32, 36, 5, 11, 18, 26])
+
+
+def test_long_sums_keep_their_digits() -> None:
+    """One accumulator for 20,000 terms would be off by 2e-4; they are added in blocks."""
+    x = np.full(20_000, 0.1, np.float32)
+
+    def sums(x: Tensor) -> Tensor:
+        return tg.sum(tg.where(tg.expand_dims(arange(8), 1) * 2_500 > arange(x.size), x, 0), 1)
+
+    (result,) = as_native_code(traced(sums, [x]), [x], each=False)
+    np.testing.assert_allclose(result, np.arange(8) * 2_500 * np.float64(x[0]), rtol=1e-6)
+
+
 def test_a_schedule_of_another_loop_is_refused() -> None:
     x: NumpyArray = np.ones((4, 40), np.float32)
 

@@ -19,7 +19,8 @@ from xdsl.ir.affine import AffineDimExpr
 from tensorgrad.dialects.buf import KernelOp, iterators_of, loop_extents, maps_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import loops_of_values
-from tensorgrad.passes.analyses.windows import fits_i32, index_form
+from tensorgrad.passes.analyses.windows import fits, index_form
+from tensorgrad.passes.codegen.common.blocked_sums import MOST_TERMS
 from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
 
 AT_LEAST: Mapping[str, tuple[int, int]] = {"sge": (1, 0), "sgt": (1, -1), "sle": (-1, 0), "slt": (-1, -1)}
@@ -94,6 +95,8 @@ def _scan_of(reduction: Reduction, extents: Sequence[int], loops: Mapping[SSAVal
     if not isinstance(point, AffineDimExpr) or point.position in loops.get(select.lhs, frozenset()):
         return None
     points, terms = extents[point.position], extents[own.position]
+    if isinstance(reduction.combine, arith.AddfOp) and points * max(factor, 1) > MOST_TERMS:
+        return None  # one accumulator would lose digits that sums in blocks keep
     if sign == -1 and factor >= 1:
         offset = visible.constant + 1
         starts = offset <= factor and offset % factor == 0
@@ -111,7 +114,9 @@ def _visible(condition: SSAValue, extents: Sequence[int]) -> affine.Linear | Non
         return None
     known = AT_LEAST.get(arith.CMPI_COMPARISON_OPERATIONS[compare.predicate.value.data])
     left, right = (index_form(operand, extents) for operand in compare.operands)
-    if known is None or left is None or right is None or not (fits_i32(left, extents) and fits_i32(right, extents)):
+    if known is None or left is None or right is None:
+        return None
+    if not all(fits(side, extents, compare.lhs.type) for side in (left, right)):
         return None
     sign, constant = known
     return left.plus(right, -1).times(sign).plus(affine.Linear(constant=constant))

@@ -134,7 +134,7 @@ def _folded(code: Code, reduction: Reduction, before: Value, new: Value) -> Valu
 def _place(scan: Scan, point: Value, number: Value | None, terms: int) -> Value:
     """Returns the place of one of the terms that a point adds, or the nearest one if that is outside."""
     if scan.direction.is_reversed:
-        return (point + scan.offset).at_most(terms - 1) if scan.offset else point
+        return (point + scan.offset).at_most(terms - 1)
     place = point if number is None else point * scan.step + number
     behind = scan.step - scan.offset
     return place.at_least(behind) - behind if behind else place
