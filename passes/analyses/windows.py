@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref
@@ -355,7 +356,8 @@ def fits(form: affine.Linear, extents: Sequence[int], element: Attribute) -> boo
     An index has at least the numbers of an i32.
     """
     low, high = form.bounds(extents)
-    most = 1 << (element.width.data if isinstance(element, IntegerType) else 32) - 1
+    width = cast("IntegerType", element).width.data if isinstance(element, IntegerType) else 32
+    most = 1 << width - 1
     return low >= -most and high < most
 
 
