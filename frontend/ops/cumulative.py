@@ -81,8 +81,8 @@ def cumsum(x: TensorLike, axis: int | None = None, *, dtype: object = None) -> T
     """Running sums along `axis` (of the flattened tensor if `None`).
 
     Blocks of 32 elements are summed directly, and the sums of blocks in the same way: two kernels for each power of 32
-    in the extent. On a GPU each element is read 32 times from nearby; native code carries sums, but for those of 16-bit
-    floats, on from element to element. Rounding errors are those of blocked summation.
+    in the extent. On a GPU each element is read 32 times from nearby; native code carries sums on from element to
+    element. Rounding errors are those of blocked summation.
     Integers of 8 and 16 bits are added as i32 or u32; with `dtype` elements are converted to that first.
 
     Raises:

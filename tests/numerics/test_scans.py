@@ -119,6 +119,15 @@ def test_guards_of_the_point_alone() -> None:
     np.testing.assert_array_equal(result, np.tril(x.sum(2)))
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_short_floats_are_extended_term_by_term(dtype: str) -> None:
+    x = np.random.default_rng(0).integers(-2, 3, (6, 48)).astype(np.float32)
+    function = tg.jit(lambda x: tg.cumsum(x, 1), device="cpu")
+    result = function(tg.array(x, dtype))
+    np.testing.assert_array_equal(np.asarray(result).astype(np.float32), np.cumsum(x, 1))
+    assert "#buf.schedule<scan" in str(function.module("buf"))
+
+
 def test_terms_end_before_the_points() -> None:
     """What lies behind the terms in memory is no term: here larger ones."""
     x = np.arange(1, 9, dtype=np.float32)

@@ -84,7 +84,10 @@ def _scan(stage: GenericOp, rank: int) -> Scan | None:
 
 def _scan_of(reduction: Reduction, extents: Sequence[int], loops: Mapping[SSAValue, frozenset[int]]) -> Scan | None:
     """Returns the scan that a reduction over the last loop is, given the loops that each value depends on."""
-    select = reduction.value.owner
+    value = reduction.value
+    if isinstance(value.owner, arith.ExtFOp):  # exact, so a neutral element stays one
+        value = value.owner.operands[0]
+    select = value.owner
     if not isinstance(select, arith.SelectOp) or not _is_constant(select.rhs, reduction.start()):
         return None
     visible, own = _visible(select.cond, extents), AffineDimExpr(len(extents) - 1)

@@ -37,8 +37,7 @@ def write_scan(kernel: KernelOp, schedule: ScanSchedule, code: Code, first: Valu
         DiagnosticException: The kernel's reductions are no scans along the schedule's loop.
     """
     scans = scans_of(kernel)
-    direction = None if scans is None else next(iter(scans.values())).direction
-    if scans is None or direction is None or direction.loop != schedule.loop:
+    if scans is None or (direction := next(iter(scans.values())).direction).loop != schedule.loop:
         raise DiagnosticException(
             f"the reductions of the kernel made at {line_of(kernel.location)} are no scans along loop {schedule.loop} "
             "of its grid: take its schedule away, and run `schedule` again"
