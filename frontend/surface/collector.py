@@ -10,6 +10,8 @@ MOST_LEFT = 1 << 18
 """How many objects may be left uncollected; those of the IR of a step of a small transformer are 400,000, 60 MB."""
 
 _left = 0
+_frozen = False
+"""Whether the program was seen to have frozen objects; to count them takes milliseconds where they are many."""
 
 
 @contextmanager
@@ -20,7 +22,7 @@ def without_collector() -> Iterator[None]:
     allocation, before the first step of a training that has just been compiled: a seventh of the time until then. What
     is garbage is collected with other old objects, or at the start of a later block if it is much.
     """
-    global _left
+    global _left, _frozen
     if not gc.isenabled():
         yield
         return
@@ -31,7 +33,8 @@ def without_collector() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # what the program itself has frozen stays so
+        _frozen = _frozen or gc.get_freeze_count() > 0
+        if not _frozen:  # what the program itself has frozen stays so
             _left += gc.get_count()[0]
             gc.freeze()
             gc.unfreeze()

@@ -20,8 +20,9 @@ class Cycle:
 
 
 @pytest.fixture
-def thawed() -> Iterator[None]:
+def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Takes back that tests are frozen, as a user's objects aren't."""
+    monkeypatch.setattr(collector, "_frozen", False)
     gc.unfreeze()
     gc.collect()
     yield
@@ -54,7 +55,8 @@ def test_little_is_not_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gc.get_stats()[2]["collections"] == before
 
 
-def test_frozen_objects_stay_so_and_a_disabled_collector_too() -> None:
+def test_frozen_objects_stay_so_and_a_disabled_collector_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "_frozen", False)
     gc.freeze()
     before = gc.get_freeze_count()
     with without_collector():
