@@ -203,6 +203,21 @@ def _running(name: str, axis: int) -> Kernel:
     return Kernel(lambda: _normal(x=(512, 4096)), ours, torch, None, 1 << 21, 1 << 24)
 
 
+def _decomposition(name: str, extent: int) -> Kernel:
+    """A decomposition of a symmetric matrix, which PyTorch leaves to LAPACK."""
+
+    def arrays() -> Arrays:
+        x = _normal(x=(extent, extent))["x"]
+        return {"x": x + x.T}
+
+    def torch(x: Any) -> Any:
+        import torch
+
+        return tuple(getattr(torch.linalg, name)(x))
+
+    return Kernel(arrays, lambda x: tuple(getattr(tg.linalg, name)(x)), torch, None, 0, 4 * extent**2)
+
+
 def _segment_sum(rows: int, width: int, segments: int) -> Kernel:
     """The sums of rows with equal numbers, as of the messages along the edges of a graph."""
 
@@ -301,6 +316,9 @@ KERNELS: dict[str, Kernel] = {
     "running sum along columns": _running("cumsum", 0),
     "running product": _running("cumprod", 1),
     "running maximum": _running("cummax", 1),
+    "eigenvectors of 8x8": _decomposition("eigh", 8),
+    "eigenvectors of 128x128": _decomposition("eigh", 128),
+    "singular vectors of 128x128": _decomposition("svd", 128),
     "argsort 1e6": _sort(1_000_000),
     "argsort 1e3 rows of 1e3": _sort(1_000, 1_000),
 }

@@ -77,6 +77,17 @@ def test_sweeps_suffice_for_large_matrices(kind: str) -> None:
     check_eigen(x, eigenvalues, vectors)
 
 
+def test_rounding_errors_do_not_grow_with_the_rounds() -> None:
+    """Errors are counted in eps of the norm: rotations that aren't quite orthogonal would scale rows in each round."""
+    x = symmetric(128, 128).astype(np.float32)
+    exact, eps = x.astype(np.float64), float(np.finfo(np.float32).eps)
+    norm = np.linalg.norm(exact, 2)
+    values, vectors = (np.asarray(part, np.float64) for part in tg.jit(tg.linalg.eigh, device="cpu")(x))
+    assert abs(values - np.linalg.eigvalsh(exact)).max() < 16 * eps * norm
+    assert np.linalg.norm(vectors.T @ vectors - np.eye(128), 2) < 16 * eps
+    assert np.linalg.norm(exact @ vectors - vectors * values, 2) < 48 * eps * norm
+
+
 @pytest.mark.in_turns(3, 2)
 @pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_eigenvalues_on_devices(device: Any) -> None:

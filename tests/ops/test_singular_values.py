@@ -79,6 +79,17 @@ def test_sweeps_suffice_for_large_matrices(kind: str, dtype: str) -> None:
     check_singular(np.asarray(matrices), u, s, vh)
 
 
+def test_rounding_errors_do_not_grow_with_the_rounds() -> None:
+    """Errors are counted in eps of the norm."""
+    x = RANDOM.normal(size=(128, 128)).astype(np.float32)
+    exact, eps = x.astype(np.float64), float(np.finfo(np.float32).eps)
+    u, s, vh = (np.asarray(part, np.float64) for part in tg.jit(tg.linalg.svd, device="cpu")(x))
+    correct = np.linalg.svd(exact, compute_uv=False)
+    assert abs(s - correct).max() < 8 * eps * correct[0]
+    assert np.linalg.norm((u * s) @ vh - exact, 2) < 48 * eps * correct[0]
+    assert all(np.linalg.norm(part.T @ part - np.eye(128), 2) < 48 * eps for part in (u, vh))
+
+
 @pytest.mark.in_turns(4)
 @pytest.mark.parametrize("name", MATRICES)
 def test_what_follows_from_singular_values(name: str) -> None:

@@ -10,10 +10,10 @@ from tensorgrad.errors import OptionError
 from tensorgrad.ops import joining, reduce
 from tensorgrad.ops.elementwise.arithmetic import greater
 from tensorgrad.ops.linalg.arguments import float_matrices, symmetric_part, transposed
+from tensorgrad.ops.linalg.eigenvalues import jacobi_eigh, jacobi_eigvalsh
 from tensorgrad.ops.linalg.elimination import triangular_factors
 from tensorgrad.ops.linalg.householder import householder_qr
-from tensorgrad.ops.linalg.jacobi import jacobi_eigh, jacobi_eigvalsh
-from tensorgrad.ops.linalg.one_sided_jacobi import completed_basis, jacobi_pinv, jacobi_svd, jacobi_svdvals
+from tensorgrad.ops.linalg.singular_values import completed_basis, jacobi_pinv, jacobi_svd, jacobi_svdvals
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import expand_dims, zeros
 from tensorgrad.tracing.dtypes import NAMES
@@ -107,8 +107,9 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
 def eigh(x: TensorLike, /) -> Eigh:
     """Returns the eigenvalues of symmetric matrices, ascending, and their eigenvectors, the columns of a matrix.
 
-    Computed by Jacobi rotations in f32 or f64. The signs of eigenvectors are unspecified, and so is the basis for a
-    repeated eigenvalue. Of a matrix that is not symmetric, the symmetric part is used.
+    Computed by Jacobi rotations in f32 or f64, within a few roundings of the matrix's norm. The signs of eigenvectors
+    are unspecified, and so is the basis for a repeated eigenvalue. Of a matrix that is not symmetric, the symmetric
+    part is used.
 
     Derivatives of any order are exact if all eigenvalues differ. Between eigenvectors whose eigenvalues are equal up to
     rounding, they are taken as 0: gradients remain finite, but are correct only to first order, and only for functions

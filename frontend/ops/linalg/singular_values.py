@@ -1,29 +1,22 @@
 """Singular values of matrices, by one-sided Jacobi rotations, and pseudoinverses.
 
-Source: Hestenes, Inversion of matrices by biorthogonalization and related results, J. SIAM 6 (1958), with the rounds of
-`jacobi`. The functions here take nonempty matrices with at most as many columns as rows.
+The functions here take nonempty matrices with at most as many columns as rows.
 """
 
 from __future__ import annotations
 
-from tensorgrad.ops import reduce
-from tensorgrad.ops.elementwise.arithmetic import abs as absolute
-from tensorgrad.ops.elementwise.arithmetic import equal, greater, maximum, where
-from tensorgrad.ops.elementwise.functions import sqrt
+from tensorgrad.ops.elementwise.arithmetic import greater, where
 from tensorgrad.ops.joining import concat
 from tensorgrad.ops.linalg.arguments import transposed
 from tensorgrad.ops.linalg.householder import householder_qr
 from tensorgrad.ops.linalg.jacobi import (
-    CONVERGED,
-    epsilon,
     gap_tolerance,
     identities,
     inverse_gaps,
+    lengths,
     on_diagonal,
-    padded_rows,
-    rotate_rows,
-    rotation,
-    sweep_until_converged,
+    orthogonalized,
+    scaled,
 )
 from tensorgrad.ops.reduce import matmul
 from tensorgrad.ops.shape import expand_dims, take_along_axis
@@ -35,57 +28,25 @@ Factors = tuple[Tensor, Tensor, Tensor]
 """`U`, `s` and `Vh` of `(U * s) @ Vh`."""
 
 
-def _round(state: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
-    rows, half = state[0], state[0].shape[-2] // 2
-    upper, lower = rows[..., :half, :], rows[..., half:, :]
-    first, second = reduce.sum(upper * upper, -1), reduce.sum(lower * lower, -1)
-    product = 2.0 * reduce.sum(upper * lower, -1)
-    cosine, sine = rotation(second - first, product)
-    longer = maximum(first, second)
-    limit = CONVERGED * epsilon(rows) * sqrt(longer) * sqrt(reduce.max(longer, -1, keepdims=True))
-    return tuple(rotate_rows(part, cosine, sine) for part in state), reduce.any(greater(absolute(product), limit))
-
-
-def _orthogonalized(square: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
-    """Rotates the columns of square matrices until they are orthogonal; returns them as rows.
-
-    Other rows, such as those of an identity, are rotated in the same way, and returned too.
-    """
-    even = padded_rows(transposed(square))
-    count = square.shape[-1]
-    return tuple(part[..., :count, :count] for part in sweep_until_converged(_round, (even, *rows), even.shape[-2]))
-
-
-def _scaled(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Scales matrices to a largest element of 1, so that squares don't overflow; returns them and the divisors."""
-    largest = reduce.max(absolute(matrices), (-2, -1), keepdims=True)
-    scale = where(equal(largest, 0.0), 1.0, largest)
-    return matrices / scale, scale[..., 0]
-
-
-def _lengths(rows: Tensor) -> Tensor:
-    return sqrt(reduce.sum(rows * rows, -1))
-
-
 def _jacobi_svdvals(matrices: Tensor) -> Tensor:
-    scaled, scale = _scaled(matrices)
+    elements, scale = scaled(matrices)
     is_square = matrices.shape[-2] == matrices.shape[-1]
-    lengths = _lengths(_orthogonalized(scaled if is_square else householder_qr(scaled, False)[1])[0])
-    return take_along_axis(lengths, argsort(lengths, descending=True), -1) * scale
+    values = lengths(orthogonalized(elements if is_square else householder_qr(elements, False)[1])[0])
+    return take_along_axis(values, argsort(values, descending=True), -1) * scale
 
 
 def _jacobi_svd(matrices: Tensor) -> Factors:
     """Computes `U` by a QR factorization, so that its columns are orthonormal even for singular values of 0."""
-    scaled, scale = _scaled(matrices)
+    elements, scale = scaled(matrices)
     count = matrices.shape[-1]
     is_square = matrices.shape[-2] == count
-    left, square = (scaled, scaled) if is_square else householder_qr(scaled, False)
-    columns, rows = _orthogonalized(square, identities(matrices, count + count % 2))
-    lengths = _lengths(columns)
-    order = argsort(lengths, descending=True)
+    left, square = (elements, elements) if is_square else householder_qr(elements, False)
+    columns, rows = orthogonalized(square, identities(matrices, count + count % 2))
+    values = lengths(columns)
+    order = argsort(values, descending=True)
     columns, rows = (take_along_axis(part, expand_dims(order, -1), -2) for part in (columns, rows))
     inner, _ = householder_qr(transposed(columns), False)
-    return inner if is_square else matmul(left, inner), take_along_axis(lengths, order, -1) * scale, rows
+    return inner if is_square else matmul(left, inner), take_along_axis(values, order, -1) * scale, rows
 
 
 def _jacobi_pinv(matrices: Tensor, cutoff: Tensor) -> Tensor:
