@@ -11,6 +11,7 @@ from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import Buffer, buffer_bytes
+from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.analyses.machine import CHEAP_OPS, ENOUGH_LANES, ROW_LANES
 from tensorgrad.passes.analyses.stages import Parts, Stage
 from tensorgrad.passes.analyses.walking import operations
@@ -38,7 +39,7 @@ def is_cheap(kernel: Parts) -> bool:
     """Returns whether recomputing an element is cheaper than loading it: few ops, no division, `math` op or loop."""
     if kernel.operations > CHEAP_OPS:
         return False
-    slow = (arith.DivfOp, scf.ForOp)
+    slow = (arith.DivfOp, RemFOp, scf.ForOp)
     ops = (op for stage in kernel.stages for op in operations(stage.body))
     return not any((op.name.startswith("math.") and op.name != "math.absf") or isinstance(op, slow) for op in ops)
 

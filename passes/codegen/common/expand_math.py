@@ -24,8 +24,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.common.bf16_bits import converts_bf16, expand_bf16, extends_vector
+from tensorgrad.passes.codegen.common.exact_remainder import remainder
 from tensorgrad.passes.levels import Level, LevelPass
 from tensorgrad.passes.scalars import Formula, Value
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -550,15 +552,18 @@ EXPANSIONS: dict[type[Operation], Callable[..., Value]] = {
 }
 """The expansion of each op: a function from a formula and the operands to the result."""
 
+NATIVE_EXPANSIONS: dict[type[Operation], Callable[..., Value]] = {**EXPANSIONS, RemFOp: remainder}
+"""The expansions for CPUs, which have f64."""
+
 
 def expand(op: Operation, native: bool = False) -> None:
-    """Expands an op of `EXPANSIONS` on f32 or, through f32, on f16; `native` selects the expansion for CPUs."""
+    """Expands an op on f32 or, through f32, on f16; `native` selects the expansion for CPUs."""
     type_ = op.results[0].type
     formula = Formula(op.location, native)
     operands = [formula.value(operand) for operand in op.operands]
     if type_ != f32:
         operands = [operand.cast(arith.ExtFOp, f32) for operand in operands]
-    result = EXPANSIONS[type(op)](formula, *operands)
+    result = (NATIVE_EXPANSIONS if native else EXPANSIONS)[type(op)](formula, *operands)
     if type_ == f16:
         result = result.cast(arith.TruncFOp, f16)
     Rewriter.insert_op(formula.ops, InsertPoint.before(op))
@@ -569,10 +574,11 @@ def expand(op: Operation, native: bool = False) -> None:
 class ExpandMathPass(LevelPass):
     """Expands the `math` ops whose WGSL builtin is less accurate than guaranteed here to `arith`, and bf16 to its bits.
 
-    Expects scalar f32 and f16 ops, anywhere in the module. Guarantees that none of `EXPANSIONS` is left, nor a
-    conversion to or from bf16, that each result is within the bound stated in its function's docstring where the device
-    keeps subnormals, that NaN, infinities and signed zeros are as in C, and that the new ops have the location of the
-    old one. Left to the builtins: sqrt, rsqrt, floor and the like. In native code, f64 is left to the C library.
+    Expects scalar f32 and f16 ops, anywhere in the module. Guarantees that none of `EXPANSIONS` (in native code, of
+    `NATIVE_EXPANSIONS`) is left, nor a conversion to or from bf16, that each result is within the bound stated in its
+    function's docstring where the device keeps subnormals, that NaN, infinities and signed zeros are as in C, and that
+    the new ops have the location of the old one. Left to the builtins: sqrt, rsqrt, floor and the like. In native code,
+    f64 is left to the C library.
 
     Attributes:
         target: A device or a CPU.
@@ -584,14 +590,15 @@ class ExpandMathPass(LevelPass):
     target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        """Expands every op of `EXPANSIONS` in `op`.
+        """Expands every op in `op` that has an expansion.
 
         Raises:
             PassFailedException: one has a type other than f32 and f16, or bf16 is converted from or to another type
                 than f32; the module is unchanged then.
         """
         ops = list(operations(op.body.block))
-        expandable = [inner for inner in ops if type(inner) in EXPANSIONS]
+        expansions = NATIVE_EXPANSIONS if self.target.native else EXPANSIONS
+        expandable = [inner for inner in ops if type(inner) in expansions]
         if self.target.native:
             expandable = [inner for inner in expandable if inner.results[0].type != f64]
         for inner in expandable:

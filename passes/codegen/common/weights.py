@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import UnknownLoc, f32
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Block, Operation
 
+from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.codegen.common.expand_math import EXPANSIONS
 from tensorgrad.passes.scalars import Formula
 
@@ -19,6 +20,7 @@ WEIGHTS: dict[type[Operation], float] = {
     arith.DivfOp: 6.0,
     math.SqrtOp: 6.0,
     math.RsqrtOp: 10.0,
+    RemFOp: 60.0,
 }
 """Ops that cost more than an addition, or nothing; those of `EXPANSIONS` cost what they expand to."""
 
