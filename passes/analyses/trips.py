@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.passes.analyses.guards import Ranges, thread_numbers
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.scalars import constant_integer
 
@@ -79,77 +79,59 @@ def most_trips(loop: scf.ForOp) -> int:
 
 def largest(value: SSAValue) -> int:
     """Returns an upper bound of an index; the largest 32-bit integer if nothing is known."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        loop = owner.parent_op()
-        if isinstance(loop, scf.ForOp) and value is owner.args[0]:
-            return max(largest(loop.ub) - 1, 0)
-        return LARGEST_INDEX
-    rule = LARGEST.get(type(owner))
-    bound = None if rule is None else rule(owner)
-    return LARGEST_INDEX if bound is None or not 0 <= bound <= LARGEST_INDEX else bound
+    kernel = _kernel_around(value)
+    workgroup = (LARGEST_INDEX,) * 3 if kernel is None else kernel.workgroup_size.get_values()
+    return min(Ranges(thread_numbers((MOST_GROUPS,) * 3, workgroup)).of(value)[1], LARGEST_INDEX)
 
 
-def _of_both(combine: Callable[[int, int], int]) -> Callable[[Operation], int]:
-    return lambda op: combine(largest(op.operands[0]), largest(op.operands[1]))
+def _kernel_around(value: SSAValue) -> wgsl.KernelOp | None:
+    """Returns the kernel that computes a value."""
+    op: Operation | None = value.owner.parent_op() if isinstance(value.owner, Block) else value.owner
+    while op is not None and not isinstance(op, wgsl.KernelOp):
+        op = op.parent_op()
+    return op
 
 
-def _divided(op: Operation) -> int:
-    return largest(op.operands[0]) // max(constant_integer(op.operands[1]) or 1, 1)
-
-
-def _remainder(op: Operation) -> int:
-    return min(largest(op.operands[0]), largest(op.operands[1]) - 1)
-
-
-def _shifted(op: Operation) -> int:
-    return largest(op.operands[0]) >> (constant_integer(op.operands[1]) or 0)
-
-
-def _workgroup_size(op: Operation) -> tuple[int, ...]:
-    above = op.parent_op()
-    while above is not None and not isinstance(above, wgsl.KernelOp):
-        above = above.parent_op()
-    return above.workgroup_size.get_values() if isinstance(above, wgsl.KernelOp) else (LARGEST_INDEX,) * 3
-
-
-def _local_id(op: Operation) -> int:
-    return _workgroup_size(op)[cast(wgsl.LocalIdOp, op).dim.value.data] - 1
-
-
-def _local_index(op: Operation) -> int:
-    x, y, z = _workgroup_size(op)
-    return x * y * z - 1
-
-
-LARGEST: dict[type[Operation], Callable[[Operation], int | None]] = {
-    arith.ConstantOp: lambda op: constant_integer(op.results[0]),
-    arith.AddiOp: _of_both(lambda x, y: x + y),
-    arith.MuliOp: _of_both(lambda x, y: x * y),
-    arith.MinUIOp: _of_both(min),
-    arith.MaxUIOp: _of_both(max),
-    arith.DivUIOp: _divided,
-    arith.RemUIOp: _remainder,
-    arith.ShRUIOp: _shifted,
-    arith.SelectOp: lambda op: max(largest(op.operands[1]), largest(op.operands[2])),
-    wgsl.WorkgroupIdOp: lambda op: MOST_GROUPS - 1,
-    wgsl.LocalIdOp: _local_id,
-    wgsl.LocalIndexOp: _local_index,
-}
-"""Upper bounds of ops on indices, from those of their operands; none for a sum that may wrap around."""
+UNIFORM = (
+    arith.ConstantOp,
+    arith.AddiOp,
+    arith.SubiOp,
+    arith.MuliOp,
+    arith.MinUIOp,
+    arith.MaxUIOp,
+    arith.DivUIOp,
+    arith.RemUIOp,
+    arith.ShRUIOp,
+    arith.SelectOp,
+    arith.CmpiOp,
+    arith.AndIOp,
+    arith.OrIOp,
+    arith.XOrIOp,
+    wgsl.WorkgroupIdOp,
+    wgsl.NumWorkgroupsOp,
+)
+"""Ops whose results are the same in all invocations if their operands are."""
 
 
 def is_uniform(value: SSAValue) -> bool:
     """Returns whether an index or a condition is provably uniform over a workgroup."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        loop = owner.parent_op()
-        return isinstance(loop, scf.ForOp) and value is owner.args[0] and has_uniform_bounds(loop)
-    if isinstance(owner, wgsl.WorkgroupIdOp | wgsl.NumWorkgroupsOp):
-        return True
-    computes = type(owner) in LARGEST and not isinstance(owner, wgsl.LocalIdOp | wgsl.LocalIndexOp)
-    computes = computes or isinstance(owner, arith.SubiOp | arith.CmpiOp | arith.AndIOp | arith.OrIOp | arith.XOrIOp)
-    return computes and all(map(is_uniform, owner.operands))
+    seen, pending = set[SSAValue](), [value]
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        owner = current.owner
+        if isinstance(owner, Block):
+            loop = owner.parent_op()
+            if not isinstance(loop, scf.ForOp) or current is not owner.args[0]:
+                return False
+            pending += (loop.lb, loop.ub, loop.step)
+        elif isinstance(owner, UNIFORM):
+            pending += owner.operands
+        else:
+            return False
+    return True
 
 
 def has_uniform_bounds(loop: scf.ForOp) -> bool:

@@ -16,7 +16,7 @@ from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
-from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -321,30 +321,42 @@ def _bounds(condition: SSAValue, extents: Sequence[int]) -> dict[int, list[affin
     return {}
 
 
-def index_form(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
-    """Returns an index computed by a body as a linear form over loops; `None` if it is none."""
-    op = value.owner
-    if isinstance(op, Block):
-        return None
+def index_form(
+    value: SSAValue, extents: Sequence[int], forms: dict[SSAValue, affine.Linear | None] | None = None
+) -> affine.Linear | None:
+    """Returns an index computed by a body as a linear form over loops; `None` if it is none.
+
+    Args:
+        value: The index.
+        extents: The extents of the loops.
+        forms: The forms of indices that are known. Receives the others that `value` depends on.
+    """
+    forms = {} if forms is None else forms
+    if value not in forms:
+        forms[value] = _index_form(value.owner, extents, forms)
+    return forms[value]
+
+
+def _index_form(
+    op: Operation | Block, extents: Sequence[int], forms: dict[SSAValue, affine.Linear | None]
+) -> affine.Linear | None:
+    """Returns the linear form of an op's result."""
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
         return affine.Linear(constant=op.value.value.data)
     if isinstance(op, IndexOp):
         return affine.linear(AffineDimExpr(op.dim.value.data), extents)
+    if not isinstance(op, affine_ops.ApplyOp | arith.IndexCastOp | arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        return None
+    operands = [form for x in op.operands if (form := index_form(x, extents, forms)) is not None]
+    if len(operands) < len(op.operands):
+        return None
     if isinstance(op, affine_ops.ApplyOp):
-        parts = [index_form(operand, extents) for operand in op.operands]
-        placed = [part.expression() for part in parts if part is not None]
-        if len(placed) < len(parts):
-            return None
+        placed = [form.expression() for form in operands]
         return affine.linear(op.map.data.results[0].replace_dims_and_symbols(placed, ()), extents)
+    left, right = operands[0], operands[-1]
     if isinstance(op, arith.IndexCastOp):
-        form = index_form(op.input, extents)
         integers = op.input.type if isinstance(op.result.type, IndexType) else op.result.type
-        return form if form is not None and fits(form, extents, integers) else None
-    if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
-        return None
-    left, right = (index_form(operand, extents) for operand in op.operands)
-    if left is None or right is None:
-        return None
+        return left if fits(left, extents, integers) else None
     if isinstance(op, arith.MuliOp):
         return left.times(right.constant) if not right.terms else right.times(left.constant) if not left.terms else None
     return left.plus(right, 1 if isinstance(op, arith.AddiOp) else -1)

@@ -30,6 +30,9 @@ from tensorgrad.runtime.target import Target
 
 OpT = TypeVar("OpT", bound=Operation)
 
+MOST_BIASES = 4
+"""The most biases of an attention: each doubles the ways in which a sum may be one of scores and biases."""
+
 
 @dataclass(frozen=True)
 class OutlineAttentionPass(LevelPass):
@@ -418,7 +421,7 @@ def _followed(scores: _Scores) -> Iterator[_Scores]:
         yield from _below_choice(scores, op)
     elif (factor := _factor(scores.value)) is not None:
         yield from _followed(replace(scores, value=factor[0], scale=scores.scale * factor[1]))
-    elif isinstance(op, arithmetic.AddOp) and scores.scale == 1:
+    elif isinstance(op, arithmetic.AddOp) and scores.scale == 1 and len(scores.biases) < MOST_BIASES:
         x, y = op.operands
         for value, bias in ((x, y), (y, x)):
             yield from _followed(_with_bias(scores, value, bias))

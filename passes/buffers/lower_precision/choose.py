@@ -9,6 +9,7 @@ so the second list determines which results stay in f32.
 from __future__ import annotations
 
 import math as numbers
+from collections.abc import Sequence
 
 from xdsl.dialects import arith, math, memref
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, f32
@@ -153,7 +154,8 @@ def may_round(stage: GenericOp | AttentionOp, position: int) -> bool:
         return False
     if not is_reduction(stage):
         last = yielded(stage, position)
-        return not any(isinstance(op, WIDE) for op in _last_ops(last)) and not any(map(_is_beyond, reached(last)))
+        is_wide = any(isinstance(value.owner, WIDE) for value in reached(last, _chosen))
+        return not is_wide and not any(map(_is_beyond, reached(last)))
     return (
         type(yielded(stage, position).owner) in (arith.MaximumfOp, arith.MinimumfOp) and _folded(stage) <= MOST_FOLDED
     )
@@ -171,9 +173,6 @@ def _is_beyond(value: SSAValue) -> bool:
     return isinstance(number, FloatAttr) and LARGEST < abs(number.value.data) < numbers.inf
 
 
-def _last_ops(value: SSAValue) -> list[Operation]:
-    """Returns the op that defines a value; for a select, those of both operands."""
-    op = value.owner
-    if isinstance(op, arith.SelectOp):
-        return [*_last_ops(op.lhs), *_last_ops(op.rhs)]
-    return [op] if isinstance(op, Operation) else []
+def _chosen(op: Operation) -> Sequence[SSAValue]:
+    """Returns the operands that a select chooses from; none of another op."""
+    return op.operands[1:] if isinstance(op, arith.SelectOp) else ()

@@ -7,7 +7,7 @@ the same buffer, however that was rounded. It fails if one of them is rounded an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, memref
@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, sources_of, yielded
+from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, reached, sources_of, yielded
 
 EQUALITIES = frozenset(arith.CMPF_COMPARISON_OPERATIONS.index(name) for name in ("oeq", "one", "ueq", "une"))
 
@@ -69,18 +69,20 @@ def _behind_products(values: Iterable[Value]) -> set[Value]:
 
 
 def _trace(flow: Flow, stage: GenericOp, scalar: SSAValue, origin: _Origin) -> None:
-    owner = scalar.owner
-    if isinstance(owner, memref.LoadOp):
-        _trace_value(flow, flow.value_of(owner.memref), origin)
-    elif isinstance(scalar, BlockArgument) and scalar.block is stage.body.block:
-        if scalar.index < len(stage.inputs):
-            _trace_value(flow, flow.value_of(stage.inputs[scalar.index]), origin)
-    elif isinstance(owner, SELECTING):
-        operands = owner.operands[1:] if isinstance(owner, arith.SelectOp) else owner.operands
-        for operand in operands:
-            _trace(flow, stage, operand, origin)
-    elif not _is_exact(owner):
-        origin.computed = True
+    for value in reached(scalar, _selected_from):
+        owner = value.owner
+        if isinstance(owner, memref.LoadOp):
+            _trace_value(flow, flow.value_of(owner.memref), origin)
+        elif isinstance(value, BlockArgument) and value.block is stage.body.block:
+            if value.index < len(stage.inputs):
+                _trace_value(flow, flow.value_of(stage.inputs[value.index]), origin)
+        elif not isinstance(owner, SELECTING) and not _is_exact(owner):
+            origin.computed = True
+
+
+def _selected_from(op: Operation) -> Sequence[SSAValue]:
+    """Returns the operands that an op selects among; none of another op."""
+    return op.operands[isinstance(op, arith.SelectOp) :] if isinstance(op, SELECTING) else ()
 
 
 def _trace_value(flow: Flow, value: Value, origin: _Origin) -> None:

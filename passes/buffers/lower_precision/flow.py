@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, memref
@@ -199,8 +199,13 @@ def sources_of(stage: GenericOp, scalar: SSAValue) -> list[SSAValue]:
     return list(sources)
 
 
-def reached(value: SSAValue) -> Iterator[SSAValue]:
-    """Yields a scalar of a stage's body, and all scalars that it depends on."""
+def _operands(op: Operation) -> list[SSAValue]:
+    """Returns the operands of an op, and of those in its regions."""
+    return [operand for inner in op.walk() for operand in inner.operands]
+
+
+def reached(value: SSAValue, followed: Callable[[Operation], Iterable[SSAValue]] = _operands) -> Iterator[SSAValue]:
+    """Yields a scalar of a stage's body, and all scalars that it depends on by the `followed` operands of each op."""
     seen, pending = set[SSAValue](), [value]
     while pending:
         current = pending.pop()
@@ -209,8 +214,7 @@ def reached(value: SSAValue) -> Iterator[SSAValue]:
         seen.add(current)
         yield current
         if isinstance(current.owner, Operation):
-            for op in current.owner.walk():
-                pending += op.operands
+            pending += followed(current.owner)
 
 
 def is_product(stage: GenericOp | AttentionOp, position: int) -> bool:
