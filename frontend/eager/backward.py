@@ -201,10 +201,10 @@ class Backward:
             GradientError: The tensor has been changed in place since.
         """
         if value.is_outdated:
-            assert value.storage is not None
+            assert value.version is not None
             raise GradientError(
                 f"backward: a tensor of shape {value.shape}, which the derivative of the line "
-                f"{_named(node.line)} needs, was changed in place by the line {_named(value.storage.line)}; change a "
+                f"{_named(node.line)} needs, was changed in place by the line {_named(value.version.line)}; change a "
                 "clone() of it"
             )
         what, number = place

@@ -14,7 +14,7 @@ from tensorgrad.eager.backward import Applier, Backward, Crossing
 from tensorgrad.eager.folding import Pass
 from tensorgrad.eager.tape import Edge, Leaf, Operand, TapeNode
 from tensorgrad.eager.templates import Template
-from tensorgrad.eager.values import Kind, Storage, Value, value_of
+from tensorgrad.eager.values import Kind, Memory, Value, value_of
 from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
 from tensorgrad.ops.changes import Changes as At
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
@@ -91,23 +91,20 @@ class AutogradDevice(TensorDevice):
 
     def share(self, x: Array, view: Array) -> None:
         """Records that a tensor is a view of `x`; see `TensorDevice.share`."""
-        storage = self.operand(x)[0].shared()
         value: Value = live(view).value
-        if value.storage is not storage:
-            value.storage, value.version = storage, storage.version
+        value.version = self.operand(x)[0].versioned()
 
     def update(self, x: Array) -> None:
         """Updates a view, or a tensor that shares memory with others, after an in-place change."""
         own = live(x)
-        storage = own.value.storage
         if own.view is None:
-            own.value = storage.value
+            own.value = own.memory.value
             return
         _check_certain(own.view, x)
         with recording(own.view.is_recorded):  # regardless of the mode in which it is first read
             view = own.view.again(own.view.parent)
             own.value, own.edge = self.operand(view)
-        own.value.storage, own.value.version = storage, storage.version
+        own.value.version = self.operand(own.view.parent)[0].versioned()
 
     def assign(self, x: Array, what: str, value: Any) -> None:
         """Assigns another value to a tensor and everything that shares its memory; see `TensorDevice.assign`."""
@@ -124,12 +121,10 @@ class AutogradDevice(TensorDevice):
             _check_certain(view, root)
             whole = _put(view, whole, what)
             root = view.parent
-        storage = self.operand(root)[0].shared()
         assert isinstance(whole, Array)
         contents, edge = self.copy(self.operand(whole))
-        storage.replace(contents, user_place())
+        self._replace(root, contents, user_place())
         own = live(root)
-        own.value = contents
         if is_grad_enabled() and not isinstance(self._target(root), Leaf):
             own.edge = edge
         if root is not x:
@@ -147,9 +142,16 @@ class AutogradDevice(TensorDevice):
         if own.view is not None:
             self.assign(x, "replace", self.wrap(value, None))
             return
-        storage: Storage | None = own.value.storage
-        (own.value.shared() if storage is None else storage).replace(value, line)
+        self._replace(x, value, line)
+
+    def _replace(self, x: Array, value: Value, line: tuple[str, int]) -> None:
+        """Gives a tensor that is no view, and those that share its memory, a value that no other tensor has."""
+        version = self.operand(x)[0].versioned()
+        version.is_over, version.line = True, line
+        own = live(x)
         own.value = value
+        if own.memory is not None:
+            own.memory.value = value
 
     def _check_changeable(self, x: Array, what: str) -> None:
         current: Array | None = x if is_grad_enabled() else None
@@ -222,11 +224,12 @@ class AutogradDevice(TensorDevice):
     def detached(self, x: Array) -> Array:
         """Returns a tensor that shares the memory of `x`, and does not propagate derivatives."""
         value, _ = self.operand(x)
-        value.shared()
         result = self.wrap(value, None)
-        view: View | None = live(x).view
-        if view is not None:
-            live(result).view = replace(view, parent=self.detached(view.parent))
+        own, new = live(x), live(result)
+        if own.view is None:
+            new.memory = own.memory = own.memory or Memory(value)
+        else:
+            new.view = replace(own.view, parent=self.detached(own.view.parent))
         return result
 
     def cloned(self, x: Array) -> Array:

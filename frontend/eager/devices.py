@@ -113,7 +113,7 @@ class EagerDevice(AutogradDevice):
                 f"x.to({self.name!r}) makes one there"
             )
         value: Value = own.value
-        if value.storage is not None and value.is_outdated:
+        if value.version is not None and value.version.is_over:
             self.update(x)
             value = own.value
         return value, own.edge
@@ -202,8 +202,7 @@ class EagerDevice(AutogradDevice):
         if own is None or own.device is not self:
             return self.operand(x)[0]
         value: Value = own.value
-        storage = value.storage
-        return value if storage is None or storage.version == value.version else self.operand(x)[0]
+        return self.operand(x)[0] if value.is_outdated else value
 
     def output(self, source: OutputHandle | NumpyArray) -> Array:
         """Returns the output of a program on this device as a tensor."""
@@ -343,7 +342,7 @@ class RecordingDevice(EagerDevice):
         edges: list[Edge | None] = []
         for x in operands:
             own = x.live
-            if own is None or own.device is not self or own.value.storage is not None:
+            if own is None or own.device is not self or own.value.version is not None:
                 value, edge = self.operand(x)
             else:
                 value, edge = own.value, own.edge

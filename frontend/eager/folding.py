@@ -199,7 +199,7 @@ def known_again(known: KnownPass, recording: Recording) -> Pass | None:
         nodes.append(node)
         for value in node.values:
             if value is not None:
-                if value.storage is not None and value.is_outdated:
+                if value.is_outdated:
                     return None
                 values.append(value)
     return Pass(known.template, nodes, values, [leaves[number] for number in known.answered])

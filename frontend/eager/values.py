@@ -42,27 +42,35 @@ def kind_of(shape: tuple[int, ...], dtype: DType) -> Kind:
     return _kinds.setdefault((shape, dtype), Kind(tensor(shape, ELEMENT_TYPES[dtype]))) if kind is None else kind
 
 
-class Storage:
-    """Memory shared by tensors: a tensor, its views, and detached tensors.
+class Version:
+    """The time of a tensor's memory between two in-place changes: that of its value, and of the values of its views.
+
+    It refers to no value. With a cycle, values that nothing uses would wait for the garbage collector, and blocks of
+    the same ops would differ in what they return.
 
     Attributes:
-        value: The current value of the whole.
-        version: The number of in-place changes.
-        line: The user's line of the last one: a file and a line number.
+        is_over: Whether the memory has been changed since.
+        line: The user's line that changed it: a file and a line number.
     """
 
-    __slots__ = ("line", "value", "version")
+    __slots__ = ("is_over", "line")
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.line = ("", 0)
+
+
+class Memory:
+    """The memory that a tensor shares with those detached from it.
+
+    Attributes:
+        value: Its current value.
+    """
+
+    __slots__ = ("value",)
 
     def __init__(self, value: Value):
         self.value = value
-        self.version = 0
-        self.line = ("", 0)
-
-    def replace(self, value: Value, line: tuple[str, int]) -> None:
-        """Replaces the value by one that no other tensor has."""
-        self.version += 1
-        self.value, self.line = value, line
-        value.storage, value.version = self, self.version
 
 
 class Recorder(Protocol):
@@ -92,11 +100,10 @@ class Value:
         source: The array or handle, once it is computed.
         error: Why it could not be computed.
         is_constant: Whether blocks may embed it in their program as a constant.
-        storage: The shared memory, once several tensors share it or one was changed in place.
-        version: The version of the storage that this value belongs to.
+        version: The version of its tensor's memory, once it is a view's or was changed in place.
     """
 
-    __slots__ = ("__weakref__", "error", "is_constant", "kind", "number", "recording", "source", "storage", "version")
+    __slots__ = ("__weakref__", "error", "is_constant", "kind", "number", "recording", "source", "version")
 
     def __init__(self, kind: Kind, source: Source | None = None, recording: InRecording | None = None, number: int = 0):
         self.kind = kind
@@ -105,19 +112,18 @@ class Value:
         self.number = number
         self.error: TensorgradError | None = None
         self.is_constant = False
-        self.storage: Storage | None = None
-        self.version = 0
+        self.version: Version | None = None
 
     @property
     def is_outdated(self) -> bool:
         """Whether the tensor of this value has been changed in place since."""
-        return self.storage is not None and self.storage.version != self.version
+        return self.version is not None and self.version.is_over
 
-    def shared(self) -> Storage:
-        """Returns the storage, creating it if there is none yet."""
-        if self.storage is None:
-            self.storage, self.version = Storage(self), 0
-        return self.storage
+    def versioned(self) -> Version:
+        """Returns the version, creating it if there is none yet."""
+        if self.version is None:
+            self.version = Version()
+        return self.version
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -23,14 +23,16 @@ class Live:
         value: Its value, in the device's own representation. Its `kind` is the same object for all values of its type.
         edge: The graph edge that its derivative flows to; `None` if none is needed.
         view: The view that it is; see `tensorgrad.tracing.views`.
+        memory: What it shares with tensors detached from it, in the device's own representation; `None` without any.
         leaf: The accumulator of its gradient, in the device's own representation, once requested.
     """
 
-    __slots__ = ("device", "edge", "leaf", "value", "view")
+    __slots__ = ("device", "edge", "leaf", "memory", "value", "view")
 
     def __init__(self, device: TensorDevice, value: Any, edge: Any):
         self.device, self.value, self.edge = device, value, edge
         self.view: Any = None
+        self.memory: Any = None
         self.leaf: Any = None
 
 

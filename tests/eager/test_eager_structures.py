@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ import tensorgrad as tg
 from tensorgrad.driver.handles.eager_devices import eager_device_named, new_eager_device
 from tensorgrad.eager import devices
 from tensorgrad.eager.devices import EagerDevice, RecordingDevice
+from tensorgrad.eager.values import Value
 from tensorgrad.runtime.cpu import CpuDevice
 
 GENERATOR = generator(0)
@@ -333,3 +336,31 @@ def test_structures_that_are_too_many_are_forgotten(monkeypatch: pytest.MonkeyPa
     eager_device = new_eager_device("cpu", CpuDevice(), 2)
     check_equal([plain, *VARIATIONS, plain], eager_device)
     assert eager_device._recording.structure.total < 30 + 40
+
+
+def hidden_after(x: Any, w: Any, steps: int = 3) -> Any:
+    """Returns the state of a recurrent cell, which takes views and changes a tensor in place."""
+    hidden = x
+    for _ in range(steps):
+        left, right = tg.split(x @ tg.concat([w, w], axis=1) + tg.concat([hidden, hidden], axis=1), 2, axis=1)
+        changed = (left * hidden).detach()
+        changed.add_(1.0)
+        hidden = tg.tanh(left) * tg.sigmoid(right[:, ::1]) + changed
+    return hidden
+
+
+def test_no_value_waits_for_the_garbage_collector() -> None:
+    """Otherwise, when it runs decides what blocks of the same ops return, and so how many programs they have."""
+    eager_device = new_eager_device("cpu", CpuDevice(), 2)
+    w = eager_device.made(W.copy()).requires_grad_()
+    gc.collect()
+    gc.disable()
+    try:
+        hidden_after(eager_device.made(X.copy()), w).sum().backward()
+        w.grad = None
+        values = [weakref.ref(value) for value in gc.get_objects() if type(value) is Value]
+        before = sum(value() is not None for value in values)
+        gc.collect()
+        assert before == sum(value() is not None for value in values)
+    finally:
+        gc.enable()
