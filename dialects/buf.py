@@ -18,9 +18,11 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
+    ModuleOp,
     NoneAttr,
     StringAttr,
     SymbolRefAttr,
+    VectorType,
     i8,
     i64,
 )
@@ -41,7 +43,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
+from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
@@ -612,6 +614,48 @@ class DispatchOp(IRDLOperation):
         for binding in self.bindings:
             if not _is_placed(binding):
                 raise VerifyException("a binding must be a buf.view or a buf.row of one")
+        before = self.prev_op
+        while before is not None and not isinstance(before, DispatchOp):
+            before = before.prev_op
+        if before is None:  # the first one stands for all of its block, so that kernels are listed once
+            _verify_kernels(self)
+
+
+def _verify_kernels(first: DispatchOp) -> None:
+    """Raises a `VerifyException` if a dispatch of a block names no kernel, or binds other buffers than it takes."""
+    module = first.get_toplevel_object()
+    if not isinstance(module, ModuleOp) or first.parent is None:
+        return
+    kernels: dict[str, Operation] = {}
+    for op in module.body.block.ops:
+        if (symbol := op.get_trait(SymbolOpInterface)) is not None and (name := symbol.get_sym_attr_name(op)):
+            kernels[name.data] = op
+    for op in first.parent.ops:
+        if isinstance(op, DispatchOp):
+            name = op.kernel.string_value()
+            if name not in kernels:
+                raise VerifyException(f"there is no kernel @{name}")
+            _verify_bindings(op, kernels[name])
+
+
+def _verify_bindings(dispatch: DispatchOp, kernel: Operation) -> None:
+    """Raises a `VerifyException` if bindings are not those of a kernel whose buffers have a size.
+
+    A kernel's buffers are flat, and their elements may be vectors, or words that hold short integers.
+    """
+    if kernel.name not in ("wgsl.kernel", "cpu.kernel"):
+        return
+    taken = [cast(Buffer, x.type) for x in kernel.regions[0].block.args if isinstance(x.type, MemRefType)]
+    bound = [cast(Buffer, x.type) for x in dispatch.bindings]
+    what = f"dispatch of @{dispatch.kernel.string_value()}"
+    if len(bound) != len(taken):
+        raise VerifyException(f"{what}: it takes {len(taken)} bindings, got {len(bound)}")
+    for number, (binding, buffer) in enumerate(zip(bound, taken, strict=True)):
+        element = buffer.get_element_type()
+        lanes = element.element_count() if isinstance(element, VectorType) else 1
+        single = element.get_element_type() if isinstance(element, VectorType) else element
+        if buffer_bytes(binding) != buffer.element_count() * lanes * element_bytes(single):
+            raise VerifyException(f"{what}: binding {number} is a {buffer}, got a {binding}")
 
 
 def segments(inputs: int, outputs: int) -> Attribute:

@@ -57,7 +57,7 @@ class Version:
 
     def __init__(self) -> None:
         self.is_over = False
-        self.line = ("", 0)
+        self.line: tuple[str, int] = ("", 0)
 
 
 class Memory:

@@ -32,7 +32,7 @@ func.func @after() {
     buf.dispatch @k workgroups = [1, 1, 1] (%3, %7) : memref<32xf32>, memref<1xi32>
   }
   buf.branch %4 : memref<i1> {
-    buf.dispatch @k workgroups = [2, 1, 1] indirect(%6 : memref<3xi32>) (%3) : memref<32xf32>
+    buf.dispatch @indirect workgroups = [2, 1, 1] indirect(%6 : memref<3xi32>) (%3) : memref<32xf32>
   } else {
   }
   func.return
@@ -49,6 +49,14 @@ func.func @after() {
 // CHECK-NEXT:      buf.dispatch @k workgroups = [1, 1, 1] (%3, %7) : memref<32xf32>, memref<1xi32>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    buf.branch %4 : memref<i1> {
-// CHECK-NEXT:      buf.dispatch @k workgroups = [2, 1, 1] indirect(%6 : memref<3xi32>) (%3) : memref<32xf32>
+// CHECK-NEXT:      buf.dispatch @indirect workgroups = [2, 1, 1] indirect(%6 : memref<3xi32>) (%3) : memref<32xf32>
 // CHECK-NEXT:    } else {
 // CHECK-NEXT:    }
+
+wgsl.kernel @k workgroup_size = [8, 1, 1] access = ["read_write", "read"] {
+^bb0(%x: memref<32xf32>, %i: memref<1xi32>):
+}
+
+wgsl.kernel @indirect workgroup_size = [8, 1, 1] access = ["read_write"] {
+^bb0(%x: memref<32xf32>):
+}

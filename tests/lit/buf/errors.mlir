@@ -209,6 +209,44 @@ func.func @f(%x: memref<4xf32>) {
 
 // -----
 
+func.func @missing() {
+  %0 = buf.arena "inputs" role = "input" : memref<256xi8>
+  %1 = buf.view %0[0] : memref<256xi8> to memref<4xf32>
+  // CHECK: there is no kernel @k
+  buf.dispatch @k workgroups = [1, 1, 1] (%1) : memref<4xf32>
+  func.return
+}
+
+// -----
+
+wgsl.kernel @k workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
+^bb0(%x: memref<4xf32>, %y: memref<4xf32>):
+}
+func.func @dropped() {
+  %0 = buf.arena "inputs" role = "input" : memref<256xi8>
+  %1 = buf.view %0[0] : memref<256xi8> to memref<4xf32>
+  // CHECK: dispatch of @k: it takes 2 bindings, got 1
+  buf.dispatch @k workgroups = [1, 1, 1] (%1) : memref<4xf32>
+  func.return
+}
+
+// -----
+
+cpu.kernel @k access = ["read_write"] {
+^bb0(%x: memref<8xf32>, %first: index, %last: index):
+}
+func.func @smaller() {
+  %0 = buf.arena "inputs" role = "input" : memref<256xi8>
+  %1 = buf.view %0[0] : memref<256xi8> to memref<4xf32>
+  %2 = buf.view %0[64] : memref<256xi8> to memref<2x4xf32>
+  buf.dispatch @k workgroups = [1, 1, 1] (%2) : memref<2x4xf32>
+  // CHECK: dispatch of @k: binding 0 is a memref<8xf32>, got a memref<4xf32>
+  buf.dispatch @k workgroups = [1, 1, 1] (%1) : memref<4xf32>
+  func.return
+}
+
+// -----
+
 // CHECK: a row must be one-dimensional and have one offset for each of its buffers
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
   %0 = buf.pack %x, %y offsets = [0] : memref<4xf32>, memref<4xf32> to memref<128xf32>

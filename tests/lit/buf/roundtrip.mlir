@@ -163,3 +163,7 @@ func.func @packed(%x: memref<4x3xf32>, %y: memref<5xf32>) {
 // CHECK-NEXT:   %row = buf.pack %x, %y offsets = [0, 64] : memref<4x3xf32>, memref<5xf32> to memref<128xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
+
+wgsl.kernel @double workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
+^bb0(%x: memref<64xf32>, %y: memref<64xf32>):
+}
