@@ -15,7 +15,7 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import TypeAlias, cast
 
@@ -58,6 +58,7 @@ class _Segment:
         symbol: The symbol that was written.
         offset: The offset in the symbol's own bytes at which it begins.
         writer: The run that wrote it; `None` for the caller.
+        value: The buffer through which it was written.
     """
 
     start: int
@@ -65,6 +66,7 @@ class _Segment:
     symbol: int
     offset: int
     writer: BoundRun | None
+    value: SSAValue | int | None
 
 
 class _Memory:
@@ -105,7 +107,7 @@ def _relative(segment: _Segment, place: Storage) -> tuple[int, int, int, int]:
 
 def _cut(segment: _Segment, start: int, end: int) -> _Segment:
     first, last = max(segment.start, start), min(segment.end, end)
-    return _Segment(first, last, segment.symbol, segment.offset + first - segment.start, segment.writer)
+    return replace(segment, start=first, end=last, offset=segment.offset + first - segment.start)
 
 
 class _Symbols:
@@ -166,6 +168,8 @@ class _Execution:
         self.predicates: list[Contents] = []
         self._beside: list[BoundRun] = []
         """The kernels of the current dispatch so far."""
+        self._defined = set[SSAValue | int]()
+        """The buffers that were written."""
 
     def run(self, decisions: str) -> None:
         """Runs the function.
@@ -179,6 +183,7 @@ class _Execution:
                 still read; or it accesses bytes outside of an arena.
         """
         self.memory, self.steps, self.predicates, self._beside = _Memory(), [], [], []
+        self._defined = set()
         for value, slot in self._slots.items():
             if slot.role in INPUTS:
                 self._give(Storage.of(value), f"{slot.role} {slot.name}")
@@ -205,20 +210,41 @@ class _Execution:
 
     def _give(self, place: Storage, what: str) -> None:
         symbol = self._symbols.number(what)
-        self.memory.write(place, [_Segment(place.start, place.end, symbol, 0, None)])
+        self._write(place, [_Segment(place.start, place.end, symbol, 0, None, place.value)])
+
+    def _write(self, place: Storage, segments: Iterable[_Segment]) -> None:
+        self.memory.write(place, segments)
+        if place.value is not None:
+            self._defined.add(place.value)
+
+    def _check_holds(self, run: BoundRun) -> None:
+        """Checks that a run reads what was last written to each of its buffers.
+
+        Raises:
+            NumericsError: Another buffer has overwritten a part of it since.
+        """
+        for number, place in enumerate(run.reads):
+            others = [s for s in self.memory.segments(place) if s.value != place.value]
+            if others and place.value in self._defined:
+                there = " and ".join(dict.fromkeys(_named(segment.writer) for segment in others))
+                raise NumericsError(
+                    f"{_named(run)} reads operand {number} from memory that no longer holds it: {there} wrote there, "
+                    f"in bytes {place.start} to {place.end} of the {_arena(place)}, as another buffer"
+                )
 
     def _step(self, run: BoundRun) -> None:
         for place in run.operands:
             _check_bounds(run, place)
         self._join(run)
+        self._check_holds(run)
         if isinstance(run.op, memref.CopyOp):
             source, target = run.operands
             moved = target.start - source.start
-            sources = self.memory.segments(source)
-            self.memory.write(
-                target,
-                [_Segment(s.start + moved, s.end + moved, s.symbol, s.offset, s.writer) for s in sources],
-            )
+            copies = [
+                replace(s, start=s.start + moved, end=s.end + moved, value=target.value)
+                for s in self.memory.segments(source)
+            ]
+            self._write(target, copies)
             return
         if not isinstance(run.op, buf.KernelOp):
             raise NumericsError(f"plans are certified of kernels, before `tile` writes them out: {_named(run)}")
@@ -232,7 +258,9 @@ class _Execution:
             symbol = self._symbols.number((code, number, reads))
             for part in without_rows([place], self._rows):
                 offset = part.start - place.start
-                self.memory.write(part, [_Segment(part.start, part.end, symbol, offset, run)])
+                self.memory.write(part, [_Segment(part.start, part.end, symbol, offset, run, place.value)])
+            if place.value is not None:
+                self._defined.add(place.value)
 
     def _join(self, run: BoundRun) -> None:
         """Adds a kernel to the current dispatch, or starts a new dispatch.
@@ -278,6 +306,24 @@ def check_dispatches(module: ModuleOp, function: str | None = None) -> None:
         execution = _Execution(module, function, _Symbols())
         for decisions in DECISIONS[:2]:  # kernels of different branches share no dispatch
             execution.run(decisions)
+
+
+def check_plan(module: ModuleOp, function: str | None = None) -> None:
+    """Checks a memory plan by itself: each kernel reads what was last written to its buffers, within the arenas.
+
+    Args:
+        module: A `buf` module with arenas, before its kernels are lowered.
+        function: The function's name; by default the only public one.
+
+    Raises:
+        NumericsError: A kernel reads a buffer of which another one has overwritten a part, overwrites what other points
+            of its own, or other kernels of its dispatch, still read, or leaves its arena.
+        ExecutionError: There is no such function, or it contains an unsupported op.
+    """
+    branches = any(isinstance(op, ChooseOp | BranchOp) for op in module.walk())
+    execution = _Execution(module, function, _Symbols())
+    for decisions in DECISIONS if branches else DECISIONS[:1]:
+        execution.run(decisions)
 
 
 def certify_plan(before: ModuleOp, after: ModuleOp, function: str | None = None) -> None:
@@ -347,6 +393,11 @@ def _check_overlaps(run: BoundRun, kernel: buf.KernelOp) -> None:
         arguments = kernel.input_arguments[index], kernel.output_arguments[number]
         if not (source.equals(target) and works_in_place(kernel, *arguments)):
             raise NumericsError(f"{_named(run)} writes result {number} over operand {index}, which it still reads")
+
+
+def _arena(place: Storage) -> str:
+    owner = place.arena.owner
+    return f"arena '{owner.label.data}'" if isinstance(owner, buf.ArenaOp) else "buffer"
 
 
 def _named(run: BoundRun | None) -> str:

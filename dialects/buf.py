@@ -651,10 +651,11 @@ def _verify_bindings(dispatch: DispatchOp, kernel: Operation) -> None:
     if len(bound) != len(taken):
         raise VerifyException(f"{what}: it takes {len(taken)} bindings, got {len(bound)}")
     for number, (binding, buffer) in enumerate(zip(bound, taken, strict=True)):
-        element = buffer.get_element_type()
-        lanes = element.element_count() if isinstance(element, VectorType) else 1
-        single = element.get_element_type() if isinstance(element, VectorType) else element
-        if buffer_bytes(binding) != buffer.element_count() * lanes * element_bytes(single):
+        element, lanes = buffer.get_element_type(), 1
+        if isinstance(element, VectorType):
+            vector = cast("VectorType[Attribute]", element)
+            element, lanes = vector.get_element_type(), vector.element_count()
+        if buffer_bytes(binding) != buffer.element_count() * lanes * element_bytes(element):
             raise VerifyException(f"{what}: binding {number} is a {buffer}, got a {binding}")
 
 

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from tensorgrad.runtime.errors import CompilerError
+from tensorgrad.runtime.errors import CompilerError, NumericsError
 from tensorgrad.tools.pass_pipeline import FunctionPass
 
 
@@ -58,37 +60,67 @@ class Dumps:
 
 @dataclass
 class Proofs:
-    """Proves what holds of kernels as they are emitted, and prints it to standard error.
+    """Proves what holds of kernels as they are emitted, and of memory plans, and prints it to standard error.
 
     Attributes:
         apart: Whether to do so in a process of its own, as this one opens adapters.
     """
 
     apart: bool
+    _any: bool = False
 
     def __call__(self, module: ModuleOp, after: ModulePass | None) -> None:
-        """Proves what holds of a module's kernels after the last pass that leaves any.
+        """Proves what holds of a memory plan before its kernels are lowered, and of kernels once they are.
 
         Raises:
-            CompilerError: A property doesn't hold; names the kernel, the access and an example.
+            CompilerError: A property doesn't hold; names the kernel, the access and an example. Or there is nothing to
+                prove after the last pass, and was nothing before.
         """
-        if after is not None and names_of(after)[1] != "convert-to-llvm":
+        following = None if after is None else names_of(after)[1]
+        if following is None or following.startswith("lower-buf-to-"):
+            self._check_plan(module)
+        if following in (None, "convert-to-llvm"):
+            self._prove_kernels(module)
+        if following is None and not self._any:
+            raise CompilerError(
+                "there is nothing to prove: memory plans are proved after plan-memory, and kernels after "
+                "lower-buf-to-wgsl or lower-buf-to-cpu"
+            )
+
+    def _check_plan(self, module: ModuleOp) -> None:
+        for function in module.ops:
+            if isinstance(function, FuncOp) and _has(function, "buf.arena") and _has(function, "buf.kernel"):
+                from tensorgrad.checks.certify import check_plan
+
+                try:
+                    check_plan(module, function.sym_name.data)
+                except NumericsError as error:
+                    raise CompilerError(f"memory plan of @{function.sym_name.data}: {error}") from error
+                print(f"memory plan of @{function.sym_name.data} proved", file=sys.stderr)
+                self._any = True
+
+    def _prove_kernels(self, module: ModuleOp) -> None:
+        if not _has(module, "wgsl.kernel", "cpu.kernel"):
             return
+        self._any = True
         if self.apart:
             from tensorgrad.checks.proving.apart import prove_apart
 
-            if table := prove_apart(module):
-                print(table, file=sys.stderr)
+            print(prove_apart(module), file=sys.stderr)
             return
         from tensorgrad.checks.proving.kernels import prove_module
         from tensorgrad.checks.proving.report import report
 
         proofs = prove_module(module)
-        if proofs:
-            print(report(proofs), file=sys.stderr)
+        print(report(proofs), file=sys.stderr)
         for proof in proofs:
             for verdict in proof.refuted:
                 raise CompilerError(f"kernel {proof.kernel}: {verdict.property.value}: {verdict.reason}")
+
+
+def _has(op: Operation, *names: str) -> bool:
+    """Returns whether an op holds ops of certain names."""
+    return any(inner.name in names for inner in op.walk())
 
 
 def _among(names: frozenset[str] | None, pass_: ModulePass) -> bool:

@@ -1,5 +1,7 @@
 // RUN: tg-opt %s --prove --verify-numerics-each -p 'inference-pipeline{target=cpu}' -o %t 2>&1 | filecheck %s
+// RUN: not tg-opt %s --prove 2>&1 | filecheck %s --check-prefix NOTHING
 
+// NOTHING: there is nothing to prove: memory plans are proved after plan-memory, and kernels after lower-buf-to-wgsl
 // Values are compared on a device here, and kernels proved in another process, which has z3.
 // CHECK: kernel dialect grid {{.*}}bounds {{.*}}races {{.*}}barriers results
 // CHECK-NEXT: loops0 cpu {{.*}}proved {{.*}}proved {{.*}}proved {{.*}}proved
