@@ -645,8 +645,9 @@ def _verify_bindings(dispatch: DispatchOp, kernel: Operation) -> None:
     """
     if kernel.name not in ("wgsl.kernel", "cpu.kernel"):
         return
-    taken = [cast(Buffer, x.type) for x in kernel.regions[0].block.args if isinstance(x.type, MemRefType)]
-    bound = [cast(Buffer, x.type) for x in dispatch.bindings]
+    arguments = kernel.regions[0].block.arg_types
+    taken = [cast(Buffer, kind) for kind in arguments if isinstance(kind, MemRefType)]
+    bound = [cast(Buffer, kind) for kind in dispatch.bindings.types]
     what = f"dispatch of @{dispatch.kernel.string_value()}"
     if len(bound) != len(taken):
         raise VerifyException(f"{what}: it takes {len(taken)} bindings, got {len(bound)}")

@@ -172,8 +172,10 @@ class PackedSchedule(NativeSchedule):
 
         Raises:
             VerifyException: There is another number of tasks, or tiles are not whole blocks, or blocks not whole
-                vectors, or columns are read both in place and from a padded image.
+                vectors, or columns are read both in place and from a padded image, or lines of no image have a gap.
         """
+        if ((self.gap or self.split) and not self.pitch) or (self.gap and self.split):
+            raise VerifyException("a padded image has lines of a pitch, with a gap between them or split")
         if self.direct_columns and self.pitch:
             raise VerifyException("columns are read in place or from a padded image, not both")
         if self.lines and (self.tile_rows > 1 or self.columns > self.lanes or self.pitch or self.along_steps):

@@ -125,6 +125,18 @@ class _Blocked:
         """The workgroup's extents."""
         return (self.lanes, self.depth, 1)
 
+    def check_broadcast(self) -> None:
+        """Checks that rows are broadcast only within a subgroup.
+
+        Raises:
+            VerifyException: The workgroup has several rows of threads, or `broadcast` is neither 0 nor 1.
+        """
+        if self.broadcast > 1 or (self.broadcast and self.depth > 1):
+            raise VerifyException(
+                f"lanes of one subgroup broadcast their rows, in a workgroup of depth 1; got broadcast = "
+                f"{self.broadcast}, depth = {self.depth}"
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tile(_Blocked):
@@ -177,8 +189,14 @@ class ContractionSchedule(Tile, Dispatched):
         """Checks that every tile of a grid has its workgroup.
 
         Raises:
-            VerifyException: There is another number of workgroups; says how many it takes.
+            VerifyException: There is another number of workgroups; says how many it takes. Or rows that don't exist are
+                tiled, or rows are both broadcast and staged.
         """
+        self.check_broadcast()
+        if not self.row and (self.rows > 1 or self.depth > 1):
+            raise VerifyException(f"without rows, rows and depth are 1, got {self.rows} and {self.depth}")
+        if self.chunk and self.broadcast:
+            raise VerifyException("rows are broadcast, or staged in workgroup memory in chunks, not both")
         needed = self.groups_over(grid)
         if self.groups != needed:
             raise VerifyException(f"the schedule has {list(self.groups)} workgroups, its tile needs {list(needed)}")
@@ -208,6 +226,7 @@ class AttentionSchedule(_Blocked, Dispatched):
         Raises:
             VerifyException: There is another number of blocks, or too few workgroups; says how many it takes.
         """
+        self.check_broadcast()
         groups, rows = grid
         blocks, across, layers = self.groups
         needed = -(-rows // (self.rows * self.depth))

@@ -128,6 +128,8 @@ class _Lowering(FunctionLowering):
         return folded(sum(team.groups for team in teams), self.target.max_compute_workgroups_per_dimension)
 
     def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> wgsl.KernelOp:
+        for team in teams:
+            self._check_subgroups(team.kernel, team.schedule)
         block = Block(arg_types=types)
         first = teams[0]
         if len(teams) == 1 and first.count == 1:
@@ -145,6 +147,17 @@ class _Lowering(FunctionLowering):
             carry_addresses(block)
         access = divide_bindings(block, access, self.target)
         return wgsl.KernelOp(self.written.name(name), first.schedule.workgroup, access, block)
+
+    def _check_subgroups(self, kernel: KernelOp, schedule: Schedule) -> None:
+        """Raises a `DiagnosticException` for rows that lanes broadcast, unless a workgroup is one subgroup."""
+        if not (isinstance(schedule, ContractionSchedule | AttentionSchedule) and schedule.broadcast):
+            return
+        if not self.target.subgroups or self.target.subgroup_size != schedule.lanes:
+            has = f"those of {self.target.subgroup_size}" if self.target.subgroups else "none"
+            raise DiagnosticException(
+                f"the kernel made at {line_of(kernel.location)} is scheduled for subgroups of {schedule.lanes} lanes "
+                f"(broadcast = 1); {self.target.name} has {has}"
+            )
 
     def _frame(self, groups: Extents, workgroup: Extents) -> Frame:
         """Returns the frame of a dispatch; Naga numbers the lanes of subgroups only in one-dimensional workgroups."""
