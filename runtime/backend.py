@@ -471,6 +471,7 @@ def check_inputs(
     Raises:
         InputError: Names are unknown or missing (all are listed), a shape differs, or a value doesn't convert.
     """
+    check_named(inputs, what)
     if inputs.keys() != slots.keys():
         unknown = sorted(inputs.keys() - slots.keys())
         missing = [] if partial else sorted(slots.keys() - inputs.keys())
@@ -485,6 +486,20 @@ def check_inputs(
         for name, value in inputs.items()
         if name not in known
     }
+
+
+def check_named(values: object, what: str) -> None:
+    """Checks that values are given by name.
+
+    Args:
+        values: What was passed.
+        what: The kind of value, for error messages.
+
+    Raises:
+        InputError: It is no mapping.
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(f"{what}s must be a dict of arrays by name, got {type(values).__name__}")
 
 
 def named_inputs(

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime import keys
-from tensorgrad.runtime.backend import Executable, OutputHandle, flat_inputs, named_inputs
+from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs, check_named, flat_inputs, named_inputs
 from tensorgrad.runtime.errors import ArgumentError, InputError, ProgramError
-from tensorgrad.runtime.program import Program, ProgramRole
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, ProgramRole
 from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved, fill
 
 PLACE = ("step", "micro_step")
@@ -77,12 +77,15 @@ class Loaded:
         return self._executable.read(self.program.slots(ProgramRole.PARAMETER))
 
     def load_parameters(self, values: Mapping[str, Any]) -> None:
-        """Sets parameters, and the model's other state if given, by path.
+        """Sets all parameters, and the model's other state if given, by path.
 
         Raises:
-            InputError: A name is unknown, or a shape or dtype differs; nothing has changed.
+            InputError: A name is unknown or missing, or a shape or dtype differs; nothing has changed.
         """
-        self._executable.write(values)
+        check_named(values, "parameter")
+        slots = self.program.slots(*PERSISTENT_ROLES).items()
+        needed = {name: slot for name, slot in slots if slot.role == ProgramRole.PARAMETER or name in values}
+        self._executable.write(check_inputs(needed, values, what="parameter"))
 
     def stats(self) -> dict[str, Any]:
         """Returns the cost of a call; see `Training.stats`."""

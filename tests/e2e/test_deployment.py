@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -263,8 +264,32 @@ def test_what_the_host_does_is_in_the_file(tmp_path: Path) -> None:
         loaded.step(x=batch(0)["x"])
     assert loaded.step_count == 2
     loaded.load_parameters(training.parameters())
-    with pytest.raises(InputError, match="unknown parameter or state 'other'"):
-        loaded.load_parameters({"other": np.zeros(1)})
+
+
+def test_a_loaded_program_takes_all_parameters_or_changes_nothing(tmp_path: Path) -> None:
+    training = tg.compile(
+        tg.nn.Linear(3, 2),
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.adam(0.1),
+        inputs={"x": (4, 3)},
+        device="numpy",
+    )
+    training.save(tmp_path / "training.tg", target="cpu")
+    loaded = tg.load(tmp_path / "training.tg", device="cpu")
+    before = loaded.parameters()
+    ones = {path: np.ones_like(value) for path, value in before.items()}
+    for values, message in (
+        (5, "parameters must be a dict of arrays by name, got int"),
+        ({}, "missing parameters 'bias', 'weight' (expected: bias, weight)"),
+        ({"bias": ones["bias"]}, "missing parameter 'weight' (expected: bias, weight)"),
+        ({**ones, "other": 1.0}, "unknown parameter 'other' (expected: bias, weight)"),
+        ({**ones, "bias": np.ones(3)}, "parameter 'bias' has shape (3,), expected (2,)"),
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            loaded.load_parameters(cast(Any, values))
+    assert all(np.array_equal(value, before[path]) for path, value in loaded.parameters().items())
+    loaded.load_parameters({**ones, "adam.m/bias": np.zeros(2)})
+    assert all(np.array_equal(value, ones[path]) for path, value in loaded.parameters().items())
 
 
 class Twice:

@@ -54,6 +54,12 @@ OF_TRAINING: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "rate": (lambda t: t.set_learning_rate("1"), OptionError, "learning_rate"),
     "level": (lambda t: t.module("none"), OptionError, "level must be one of"),
     "state": (lambda t: t.load_parameters({"none": ARRAY}), InputError, "unknown parameter 'none'"),
+    "state-number": (
+        lambda t: t.load_parameters(5),
+        InputError,
+        "parameters must be a dict of arrays by name, got int",
+    ),
+    "state-none": (lambda t: t.load_parameters(None, strict=False), InputError, "by name, got NoneType"),
     "fit-arrays": (lambda t: untyped.fit(t, [ARRAY], steps=1), InputError, "must be a dict"),
     "fit-tuples": (lambda t: untyped.fit(t, [(1, 2)], steps=1), InputError, "must be a dict"),
     "fit-callbacks": (

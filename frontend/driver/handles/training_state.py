@@ -170,11 +170,13 @@ class TrainingState:
     def load_parameters(self, values: Mapping[str, Any], strict: bool) -> Loaded:
         """See `WithState.load_parameters`."""
         refuse_inside_trace("load_parameters")
-        passed = values if isinstance(values, Mapping) else {}
+        is_named = isinstance(values, Mapping)
+        passed = values if is_named else {}
         check_layouts("load_parameters", values)
         names = self.parameter_paths if strict else ()
         expected = {path: slot for path, slot in self._slots.items() if path in names or path in passed}
-        chosen = values if strict else {path: value for path, value in passed.items() if path in self._slots}
+        ignores = is_named and not strict
+        chosen = {path: value for path, value in passed.items() if path in self._slots} if ignores else values
         loaded = Loaded(
             tuple(path for path in self._slots if path not in passed),
             tuple(str(name) for name in passed if name not in self._slots),
