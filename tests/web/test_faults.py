@@ -77,6 +77,7 @@ def test_damaged_files_are_loaded_or_refused(site: Site, evaluate: Evaluate) -> 
     assert all(len(message) < 500 for message in found)
 
 
+NO_DEVICE = "InputError: load: device must be a Device, as Device.request() returns, got "
 MISTAKES = (
     ("training.step({x: zeros})", "InputError: missing input y (expected: x, y)"),
     ("training.step({x: zeros, y: labels, z: 1, w: 2})", "InputError: unknown inputs z, w (expected: x, y)"),
@@ -103,8 +104,25 @@ MISTAKES = (
         "InputError: set: no setting 'rate'; the settings are learning_rate, beta1, beta2, eps",
     ),
     ("training.set({learning_rate: NaN})", "InputError: set: learning_rate must be a finite number, got NaN"),
-    ("training.loadParameters({bias: [1, 2, 3]})", "InputError: parameter 'bias' has shape [3], expected [2]"),
-    ("training.loadParameters({none: 1})", "InputError: no parameter or state 'none'"),
+    (
+        "training.set(Promise.resolve({learning_rate: 1}))",
+        "InputError: set: settings must be an object of values by name, got a Promise: await it",
+    ),
+    (
+        "training.loadParameters(training.parameters())",
+        "InputError: parameters must be an object of values by name, got a Promise: await it",
+    ),
+    ("training.loadParameters(5)", "InputError: parameters must be an object of values by name, got 5"),
+    ("training.loadParameters({})", "InputError: missing parameters weight, bias (expected: weight, bias)"),
+    ("training.loadParameters({bias: [1, 2]})", "InputError: missing parameter weight (expected: weight, bias)"),
+    (
+        "training.loadParameters({weight: [], bias: 0, none: 1})",
+        "InputError: unknown parameter none (expected: weight, bias)",
+    ),
+    (
+        "training.loadParameters({weight: new Float32Array(6), bias: [1, 2, 3]})",
+        "InputError: parameter 'bias' has shape [3], expected [2]",
+    ),
     (
         "training.step({x: Array.from({length: 4}, () => Array(3)), y: labels})",
         "InputError: input 'x' has undefined among its numbers",
@@ -114,12 +132,49 @@ MISTAKES = (
         "InputError: input 'x' has undefined among its numbers",
     ),
     ("training.step()", "InputError: inputs must be an object of values by name, got undefined"),
+    (
+        "training.step(training.parameters())",
+        "InputError: inputs must be an object of values by name, got a Promise: await it",
+    ),
     ("training.restore(null)", "ProgramError: source must be a URL, a Blob, a Response or bytes, got null"),
     ("training.run(0, {})", "InputError: run: steps must be a positive integer, got 0"),
     ("T.Inference.load('training.tg')", "ProgramError: training.tg holds a training: load it with Training.load"),
     (
         "T.Training.load(new Uint8Array(4))",
         "ProgramError: the file is not a safetensors file: it has 4 bytes",
+    ),
+    (
+        "T.Training.load('training.tg', {onprogress: 1})",
+        "InputError: load: no option 'onprogress'; the nearest is 'onProgress'",
+    ),
+    (
+        "T.Training.load('training.tg', {gpu: 1})",
+        "InputError: load: no option 'gpu'; the options are device, onProgress, signal",
+    ),
+    ("T.Inference.load('training.tg', {onProgress: 1})", "InputError: load: onProgress must be a function, got 1"),
+    (
+        "T.Training.load('training.tg', {signal: 'none'})",
+        "InputError: load: signal must be an AbortSignal, got 'none'",
+    ),
+    ("T.Training.load('training.tg', training.device.gpu)", NO_DEVICE + "GPUDevice"),
+    ("T.Training.load('training.tg', {device: training.device.gpu})", NO_DEVICE + "GPUDevice"),
+    ("T.Training.load('training.tg', {device: {gpu: training.device.gpu}})", NO_DEVICE + "Object"),
+    ("T.TextGenerator.load('training.tg', T.Device.request())", NO_DEVICE + "a Promise: await it"),
+    (
+        "training.attach('training.tg', {device: training.device})",
+        "InputError: attach: no option 'device'; the options are onProgress, signal",
+    ),
+    (
+        "training.restore('training.tg', 5)",
+        "InputError: restore: options must be an object of values by name, got 5",
+    ),
+    (
+        "T.readArrays('training.tg', {on_progress: 1})",
+        "InputError: readArrays: no option 'on_progress'; the nearest is 'onProgress'",
+    ),
+    (
+        "T.Device.request({powerPreference: 'most'})",
+        "InputError: request: powerPreference must be low-power or high-performance, got 'most'",
     ),
     (
         "training.restore('other.tg')",
@@ -267,7 +322,8 @@ def test_a_device_that_is_lost_says_so_wherever_it_is_used(file: Path, evaluate:
         "const reading = said(() => waiting.item());"
         "const lost = await training.lost;"
         "const messages = [`${lost.name}: ${lost.message}`, await reading, await said(() => training.step(batch)),"
-        "  await said(() => training.save()), await said(() => training.loadParameters({bias: [1, 2]}))];"
+        "  await said(() => training.save()),"
+        "  await said(() => training.loadParameters({weight: new Float32Array(6), bias: [1, 2]}))];"
         "const again = await T.Training.load(kept);"
         "return [messages, again.stepCount, await again.step(batch).item()]",
     )

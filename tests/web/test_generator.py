@@ -146,10 +146,12 @@ def test_mistakes_change_nothing(site: Site, evaluate: Evaluate) -> None:
       };
       const text = g.stream([1, 2, 3], { maxNewTokens: 4 });
       const tokens = [(await text.next()).value];
-      for (const prompt of [[], [50], [-1], [1.5], Array(13).fill(1)])
+      for (const prompt of [null, [], [50], [-1], [1.5], Array(13).fill(1)])
         await attempt(() => g.stream(prompt, { maxNewTokens: 4 }));
-      for (const options of [{ temperature: -1 }, { topK: 0 }, { topP: 2 }, { seed: 0.5 }, { maxNewTokens: -1 }])
-        await attempt(() => g.stream([1], options));
+      const ranges = [{ temperature: -1 }, { topK: 0 }, { topP: 2 }, { seed: 0.5 }, { maxNewTokens: -1 }];
+      const stops = [{ stop: 50 }, { stop: [1, 1.5] }, { stop: "a" }, { stop: null }];
+      const unknown = [{ temprature: 2 }, { top_k: 3 }, { length: 3 }, 5];
+      for (const options of [...ranges, ...stops, ...unknown]) await attempt(() => g.stream([1], options));
       for await (const token of text) tokens.push(token);
       const first = g.stream([1, 2], { maxNewTokens: 4 });
       await first.next();
@@ -163,6 +165,7 @@ def test_mistakes_change_nothing(site: Site, evaluate: Evaluate) -> None:
     assert result["tokens"] == model.generate([1, 2, 3], 4, device="numpy")[0].tolist()
     assert result["said"] == [
         "InputError: generate: a prompt is a row of one or more tokens",
+        "InputError: generate: a prompt is a row of one or more tokens",
         "InputError: generate: the vocabulary has 50 tokens, there is none of number 50",
         "InputError: generate: the vocabulary has 50 tokens, there is none of number -1",
         "InputError: generate: the vocabulary has 50 tokens, there is none of number 1.5",
@@ -172,6 +175,14 @@ def test_mistakes_change_nothing(site: Site, evaluate: Evaluate) -> None:
         "InputError: generate: topP must be a number in (0, 1], got 2",
         "InputError: generate: seed must be an integer, got 0.5",
         "InputError: generate: maxNewTokens must be an integer from 0, got -1",
+        "InputError: generate: stop must be of the vocabulary's 50 tokens, got 50",
+        "InputError: generate: stop must be of the vocabulary's 50 tokens, got 1.5",
+        "InputError: generate: stop must be of the vocabulary's 50 tokens, got a",
+        "InputError: generate: stop must be a token or several, got null",
+        "InputError: generate: no option 'temprature'; the nearest is 'temperature'",
+        "InputError: generate: no option 'top_k'; the nearest is 'topK'",
+        "InputError: generate: no option 'length'; the options are maxNewTokens, stop, temperature, topK, topP, seed",
+        "InputError: generate: options must be an object of values by name, got 5",
         "InputError: generate: another text has begun, which this one can't go on beside",
         "ProgramError: training.tg holds a training: load it with Training.load",
         "ProgramError: model.tg holds a generator: load it with TextGenerator.load",

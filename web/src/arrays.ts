@@ -1,9 +1,10 @@
 /** Reads the named arrays of a file, such as a page's data. */
 
 import { type Data, type DType, type HostTensor, halfToNumber, shortsToFloats } from "./dtypes.js";
+import { optionsOf } from "./named.js";
 import { type FileDType, type FileTensor, readSafetensors } from "./safetensors.js";
 import { require } from "./schema.js";
-import { type FetchOptions, type Source, bytesOf } from "./source.js";
+import { FETCHING, type FetchOptions, type Source, bytesOf } from "./source.js";
 
 const READ: Partial<Record<FileDType, [DType, (raw: ArrayBuffer) => Data]>> = {
   F32: ["f32", (raw) => new Float32Array(raw)],
@@ -23,13 +24,14 @@ const READ: Partial<Record<FileDType, [DType, (raw: ArrayBuffer) => Data]>> = {
  *
  * @param source The file's URL or bytes.
  * @param options A callback for the progress of loading, and a signal that cancels it.
+ * @throws {InputError} An option is unknown, or has a value that it can't have.
  * @throws {ProgramError} The file can't be loaded, is not a safetensors file, or has 64-bit arrays.
  */
 export async function readArrays<Names extends string = string>(
   source: Source,
-  options: FetchOptions = {},
+  options?: FetchOptions,
 ): Promise<Record<Names, HostTensor>> {
-  const [bytes, name] = await bytesOf(source, options);
+  const [bytes, name] = await bytesOf(source, optionsOf("readArrays", options, FETCHING));
   const { tensors } = readSafetensors(bytes, name);
   const arrays = [...tensors].map(([key, tensor]) => [key, arrayOf(tensor, `${name}: ${key}`)]);
   return Object.fromEntries(arrays) as Record<Names, HostTensor>;

@@ -1,7 +1,8 @@
 /** A WebGPU device: its limits, its errors, and whether it is lost. */
 
 import { DeviceError, DeviceLostError, NoAdapterError, messageOf } from "./errors.js";
-import { type FetchOptions } from "./source.js";
+import { type Rules, kindOf, optionsOf } from "./named.js";
+import { FETCHING, type FetchOptions } from "./source.js";
 
 /** The limits that programs depend on; devices are requested with the adapter's values of them. */
 const LIMITS = [
@@ -35,6 +36,13 @@ export interface AdapterOptions {
   readonly featureLevel?: string;
 }
 
+const POWER: readonly unknown[] = ["low-power", "high-performance"];
+const CHOOSING: Rules = {
+  powerPreference: [POWER.join(" or "), (value) => POWER.includes(value)],
+  forceFallbackAdapter: ["true or false", (value) => typeof value === "boolean"],
+  featureLevel: ["a text", (value) => typeof value === "string"],
+};
+
 /** A WebGPU device, which several programs may share. */
 export class Device {
   /** Resolves when the device is lost, to the error that every later call throws. */
@@ -61,11 +69,13 @@ export class Device {
   /**
    * Requests a device with the adapter's limits, and those of its features that programs may use.
    *
+   * @throws {InputError} An option is unknown, or has a value that it can't have.
    * @throws {NoAdapterError} WebGPU is not available, or there is no adapter.
    * @throws {DeviceError} The adapter returns no device.
    */
   static async request(options: AdapterOptions = {}): Promise<Device> {
-    const adapter = await globalThis.navigator?.gpu?.requestAdapter(options);
+    const given = optionsOf("request", options, CHOOSING);
+    const adapter = await globalThis.navigator?.gpu?.requestAdapter(given);
     if (!adapter) throw new NoAdapterError(NOWHERE);
     const requiredLimits = Object.fromEntries(LIMITS.map((name) => [name, adapter.limits[name]]));
     const requiredFeatures = FEATURES.filter((name) => adapter.features.has(name));
@@ -137,9 +147,15 @@ export interface LoadOptions extends FetchOptions {
   readonly device?: Device | undefined;
 }
 
-/** Returns options, of which the device alone may be given. */
-export function optionsOf(options: Device | LoadOptions | undefined): LoadOptions {
-  return options instanceof Device ? { device: options } : (options ?? {});
+const LOADING: Rules = {
+  device: ["a Device, as Device.request() returns", (value) => value instanceof Device],
+  ...FETCHING,
+};
+
+/** Returns options, of which the device alone may be given. @throws {InputError} One is unknown, or is no such thing. */
+export function loadOptions(options: Device | LoadOptions = {}): LoadOptions {
+  const isOne = options instanceof Device || kindOf(options) !== "Object"; // the rule says what it is if it is none
+  return optionsOf("load", isOne ? { device: options as Device } : options, LOADING);
 }
 
 /**

@@ -4,6 +4,7 @@ import { WORD, type Inputs, type Numbers, type Write, checked } from "./dtypes.j
 import { type Device } from "./device.js";
 import { InputError, ProgramError } from "./errors.js";
 import { checkFits } from "./fits.js";
+import { checkNames } from "./named.js";
 import { Outputs } from "./outputs.js";
 import { type Pipeline, compilePipelines } from "./pipelines.js";
 import { type Dispatch, PERSISTENT_ROLES, type Step, type TensorSlot, dispatches, slotBytes } from "./plan.js";
@@ -107,7 +108,7 @@ export class Executable {
   }
 
   #checkedInputs(inputs: Inputs): [TensorSlot, Write][] {
-    checkNames(this.inputs, inputs);
+    checkNames("input", inputs, [...this.inputs.keys()]);
     return [...this.inputs].map(([name, slot]) => {
       return [slot, checked(inputs[name] as Numbers, slot.shape, slot.dtype, `input '${name}'`)];
     });
@@ -243,23 +244,6 @@ export class Executable {
     this.#outputs.destroy();
     for (const buffer of this.buffers) if (!this.shared.has(buffer)) buffer.destroy();
   }
-}
-
-/** Checks the names of inputs. @throws {InputError} Names are unknown or missing; lists them. */
-export function checkNames(
-  expected: ReadonlyMap<string, TensorSlot>,
-  inputs: Inputs,
-  made: readonly string[] = [],
-): void {
-  if (typeof inputs !== "object" || inputs === null)
-    throw new InputError(`inputs must be an object of values by name, got ${inputs}`);
-  const wanted = [...expected.keys()].filter((name) => !made.includes(name));
-  const unknown = Object.keys(inputs).filter((name) => !wanted.includes(name));
-  const missing = wanted.filter((name) => !Object.hasOwn(inputs, name));
-  if (!unknown.length && !missing.length) return;
-  const parts = Object.entries({ unknown, missing }).filter(([, names]) => names.length);
-  const listed = parts.map(([kind, names]) => `${kind} input${names.length > 1 ? "s" : ""} ${names.join(", ")}`);
-  throw new InputError(`${listed.join("; ")} (expected: ${wanted.join(", ") || "none"})`);
 }
 
 /** Returns a program's buffers: shared ones from `common`, and new ones, which are also added to `made`. */

@@ -1,12 +1,13 @@
 /** Text in a page: a language model reads a prompt, and computes each further token. */
 
-import { type Device, type LoadOptions, onDevice, optionsOf } from "./device.js";
+import { type Device, type LoadOptions, loadOptions, onDevice } from "./device.js";
 import { InputError, ProgramError } from "./errors.js";
 import { Executable } from "./executable.js";
+import { type Rules, optionsOf } from "./named.js";
 import { type TensorSlot } from "./plan.js";
 import { slotsOf } from "./program.js";
 import { type Value } from "./results.js";
-import { type SamplingOptions, sampler } from "./sampling.js";
+import { SAMPLING, type SamplingOptions, sampler } from "./sampling.js";
 import { type Saved, savedIn } from "./saved.js";
 import { type Source } from "./source.js";
 
@@ -17,6 +18,14 @@ export interface GenerationOptions extends SamplingOptions {
   /** The tokens that end a text; by default those of the file, which the model's folder named. */
   readonly stop?: number | Iterable<number> | undefined;
 }
+
+const isSeveral = (value: unknown): boolean =>
+  typeof (value as Iterable<unknown> | null)?.[Symbol.iterator] === "function";
+const GENERATING: Rules = {
+  maxNewTokens: ["an integer from 0", (value) => Number.isSafeInteger(value) && (value as number) >= 0],
+  stop: ["a token or several", (value) => typeof value === "number" || isSeveral(value)],
+  ...SAMPLING,
+};
 
 /**
  * A language model with its parameters, for texts of up to a number of tokens.
@@ -55,6 +64,7 @@ export class TextGenerator {
    * @param source The file's URL or bytes.
    * @param options A device to run on, by default a new one; a callback for the progress of loading; a signal that
    *   cancels it.
+   * @throws {InputError} An option is unknown, or has a value that it can't have.
    * @throws {ProgramError} The file can't be loaded, holds no generator, or holds a malformed one.
    * @throws {TargetError} The device lacks what the model needs; says what.
    * @throws {NoAdapterError} WebGPU is not available.
@@ -62,7 +72,7 @@ export class TextGenerator {
    * @throws {DOMException} The signal canceled it.
    */
   static async load(source: Source, options?: Device | LoadOptions): Promise<TextGenerator> {
-    const given = optionsOf(options);
+    const given = loadOptions(options);
     const [saved, state] = await savedIn(source, given, "generator");
     checkGenerator(saved);
     return onDevice(given, async (where, owned) => {
@@ -89,7 +99,7 @@ export class TextGenerator {
    * @throws {InputError} As `stream`.
    * @throws {DeviceError} The device is lost, or has reported an error.
    */
-  async generate(prompt: ArrayLike<number>, options: GenerationOptions = {}): Promise<number[]> {
+  async generate(prompt: ArrayLike<number>, options?: GenerationOptions): Promise<number[]> {
     const tokens: number[] = [];
     for await (const token of this.stream(prompt, options)) tokens.push(token);
     return tokens;
@@ -100,25 +110,28 @@ export class TextGenerator {
    *
    * @param prompt One or more tokens.
    * @throws {InputError} The prompt is empty, has what is no token, or exceeds the capacity with what is added, or an
-   *   option is out of its range; nothing has changed. Or, from the iterator, another text has begun.
+   *   option is unknown or out of its range; nothing has changed. Or, from the iterator, another text has begun.
    * @throws {DeviceError} From the iterator: the device is lost, or has reported an error.
    */
-  stream(prompt: ArrayLike<number>, options: GenerationOptions = {}): AsyncGenerator<number, void> {
-    const tokens = Array.from(prompt);
-    const wrong = tokens.find((token) => !(Number.isInteger(token) && token >= 0 && token < this.vocabulary));
+  stream(prompt: ArrayLike<number>, options?: GenerationOptions): AsyncGenerator<number, void> {
+    const given = optionsOf("generate", options, GENERATING);
+    const { maxNewTokens: count = 64, stop } = given;
+    const tokens = Array.from(prompt ?? []);
     if (!tokens.length) throw new InputError("generate: a prompt is a row of one or more tokens");
-    if (wrong !== undefined)
+    for (const wrong of this.#unknown(tokens))
       throw new InputError(`generate: the vocabulary has ${this.vocabulary} tokens, there is none of number ${wrong}`);
-    const { maxNewTokens: count = 64, stop = this.stops } = options;
-    if (!(Number.isSafeInteger(count) && count >= 0))
-      throw new InputError(`generate: maxNewTokens must be an integer from 0, got ${count}`);
-    const draw = sampler(options);
+    const stops = new Set(typeof stop === "number" ? [stop] : (stop ?? this.stops));
+    for (const wrong of stop === undefined ? [] : this.#unknown([...stops]))
+      throw new InputError(`generate: stop must be of the vocabulary's ${this.vocabulary} tokens, got ${wrong}`);
     if (tokens.length + count > this.capacity) {
       const asked = `a prompt of ${tokens.length} tokens and ${count} new ones`;
       throw new InputError(`generate: ${asked} exceed the capacity of ${this.capacity}`);
     }
-    const stops = new Set(typeof stop === "number" ? [stop] : stop);
-    return this.#tokens(tokens, count, draw, stops, ++this.#turn);
+    return this.#tokens(tokens, count, sampler(given), stops, ++this.#turn);
+  }
+
+  #unknown(tokens: readonly number[]): number[] {
+    return tokens.filter((token) => !(Number.isInteger(token) && token >= 0 && token < this.vocabulary));
   }
 
   async *#tokens(

@@ -1,11 +1,12 @@
 /** A function in a page, which was attached to a training and saved. */
 
-import { type Device, type LoadOptions, onDevice, optionsOf } from "./device.js";
+import { type Device, type LoadOptions, loadOptions, onDevice } from "./device.js";
 import { type HostTensor, type InputType, type Inputs } from "./dtypes.js";
 import { Executable } from "./executable.js";
+import { optionsOf } from "./named.js";
 import { type Tree, type Value, fill } from "./results.js";
 import { savedIn } from "./saved.js";
-import { type FetchOptions, type Source } from "./source.js";
+import { FETCHING, type FetchOptions, type Source } from "./source.js";
 
 /**
  * A function with its parameters, for the shapes that it was saved with.
@@ -26,6 +27,7 @@ export class Inference<Results extends Tree<Value> = Value<HostTensor>, Names ex
    * @param source The file's URL or bytes.
    * @param options A device to run on, by default a new one; a callback for the progress of loading; a signal that
    *   cancels it.
+   * @throws {InputError} An option is unknown, or has a value that it can't have.
    * @throws {ProgramError} The file can't be loaded, holds no function, or holds a malformed one.
    * @throws {TargetError} The device lacks what the function needs; says what.
    * @throws {NoAdapterError} WebGPU is not available.
@@ -36,7 +38,7 @@ export class Inference<Results extends Tree<Value> = Value<HostTensor>, Names ex
     source: Source,
     options?: Device | LoadOptions,
   ): Promise<Inference<Results, Names>> {
-    const given = optionsOf(options);
+    const given = loadOptions(options);
     const [{ program, host }, state] = await savedIn(source, given, "function");
     return onDevice(given, async (where, owned) => {
       const executable = await Executable.load(program, where);
@@ -49,10 +51,11 @@ export class Inference<Results extends Tree<Value> = Value<HostTensor>, Names ex
   static async attached<Results extends Tree<Value>, Names extends string>(
     source: Source,
     training: Executable,
-    options: FetchOptions,
+    options?: FetchOptions,
   ): Promise<Inference<Results, Names>> {
-    const [{ program, host }] = await savedIn(source, options, "function");
-    return onDevice({ ...options, device: training.device }, async (where) => {
+    const given = optionsOf("attach", options, FETCHING);
+    const [{ program, host }] = await savedIn(source, given, "function");
+    return onDevice({ ...given, device: training.device }, async (where) => {
       return new Inference<Results, Names>(host.results, await Executable.load(program, where, training), null);
     });
   }

@@ -1,7 +1,7 @@
 /** Draws tokens from logits, on the host: the same tokens as in Python, up to the rounding of logits. */
 
-import { InputError } from "./errors.js";
 import { foldIn } from "./keys.js";
+import { type Rules } from "./named.js";
 
 const WORDS = 2 ** 32;
 
@@ -17,6 +17,14 @@ export interface SamplingOptions {
   readonly seed?: number | undefined;
 }
 
+/** The rules of `SamplingOptions`. */
+export const SAMPLING: Rules = {
+  temperature: ["a number from 0", (value) => Number.isFinite(value) && (value as number) >= 0],
+  topK: ["an integer from 1", (value) => Number.isSafeInteger(value) && (value as number) >= 1],
+  topP: ["a number in (0, 1]", (value) => typeof value === "number" && value > 0 && value <= 1],
+  seed: ["an integer", Number.isSafeInteger],
+};
+
 /**
  * Returns a function that draws a token from logits: the next one of a text.
  *
@@ -24,16 +32,10 @@ export interface SamplingOptions {
  * token is the first whose weight, added to those before it, exceeds that part of their sum. With `topK` or `topP`
  * tokens are in the order of their weights, the first of equals first, and otherwise in their own.
  *
- * @throws {InputError} An option is out of its range.
+ * @param options Those that `SAMPLING` accepts.
  */
-export function sampler({ temperature = 0, topK, topP, seed = 0 }: SamplingOptions): (logits: Float32Array) => number {
-  if (!(temperature >= 0 && temperature < Infinity))
-    throw new InputError(`generate: temperature must be a number from 0, got ${temperature}`);
-  if (topK !== undefined && !(Number.isSafeInteger(topK) && topK >= 1))
-    throw new InputError(`generate: topK must be an integer from 1, got ${topK}`);
-  if (topP !== undefined && !(topP > 0 && topP <= 1))
-    throw new InputError(`generate: topP must be a number in (0, 1], got ${topP}`);
-  if (!Number.isSafeInteger(seed)) throw new InputError(`generate: seed must be an integer, got ${seed}`);
+export function sampler(options: SamplingOptions): (logits: Float32Array) => number {
+  const { temperature = 0, topK, topP, seed = 0 } = options;
   const key = [Math.floor(seed / WORDS) >>> 0, seed >>> 0] as const;
   let step = 0;
   return (logits) => {

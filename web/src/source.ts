@@ -2,6 +2,7 @@
 
 import { type Bytes } from "./dtypes.js";
 import { ProgramError, messageOf } from "./errors.js";
+import { type Rules, kindOf } from "./named.js";
 
 /** A file: its URL, or an object with its bytes. */
 export type Source = string | URL | Blob | Response | ArrayBuffer | Bytes;
@@ -23,6 +24,12 @@ export interface FetchOptions {
   /** Cancels loading: the call rejects with the signal's reason, and frees what it has created. */
   readonly signal?: AbortSignal | undefined;
 }
+
+/** The rules of `FetchOptions`. */
+export const FETCHING: Rules = {
+  onProgress: ["a function", (value) => typeof value === "function"],
+  signal: ["an AbortSignal", (value) => kindOf(value) === "AbortSignal"],
+};
 
 /**
  * Returns the bytes of a file, and its name in error messages.

@@ -1,16 +1,18 @@
 /** A training step in a page: it resumes where it was saved, in Python or in a page, and its files resume in both. */
 
 import { type Bytes, type HostTensor, type InputType, type Inputs, type Numbers, checked } from "./dtypes.js";
-import { type Device, type LoadOptions, onDevice, optionsOf } from "./device.js";
+import { type Device, type LoadOptions, loadOptions, onDevice } from "./device.js";
 import { type DeviceLostError, InputError, ProgramError } from "./errors.js";
-import { Executable, checkNames } from "./executable.js";
+import { Executable } from "./executable.js";
 import { Inference, described } from "./inference.js";
 import { foldIn } from "./keys.js";
-import { slotBytes } from "./plan.js";
+import { checkNamed, checkNames, optionsOf } from "./named.js";
+import { type TensorSlot, slotBytes } from "./plan.js";
+import { slotsOf } from "./program.js";
 import { type Readings, type Tree, type Value, fill, read } from "./results.js";
 import { type Host, type Saved, savedIn, valueOf, writeSaved } from "./saved.js";
 import { Scalars } from "./scalars.js";
-import { type FetchOptions, type Source } from "./source.js";
+import { FETCHING, type FetchOptions, type Source } from "./source.js";
 
 /** The names of a training's position that formulas can use. */
 const PLACE = ["step", "micro_step"];
@@ -51,6 +53,7 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
    * @param source The file's URL or bytes.
    * @param options A device to run on, by default a new one; a callback for the progress of loading; a signal that
    *   cancels it.
+   * @throws {InputError} An option is unknown, or has a value that it can't have.
    * @throws {ProgramError} The file can't be loaded, holds no training, or holds a malformed one.
    * @throws {TargetError} The device lacks what the training needs; says what.
    * @throws {NoAdapterError} WebGPU is not available.
@@ -61,7 +64,7 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
     source: Source,
     options?: Device | LoadOptions,
   ): Promise<Training<Results, Names>> {
-    const given = optionsOf(options);
+    const given = loadOptions(options);
     const [saved, state] = await savedIn(source, given, "step");
     return onDevice(given, async (where, owned) => {
       const executable = await Executable.load(saved.program, where);
@@ -115,6 +118,7 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
    * @throws {InputError} There is no such setting, or a value is not a finite number; nothing has changed.
    */
   set(settings: Readonly<Record<string, number>>): void {
+    checkNamed(settings, "set: settings");
     const present = this.#host.settings;
     for (const [name, value] of Object.entries(settings)) {
       if (!present.has(name))
@@ -137,7 +141,8 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
     const isLast = accumulated === accumulate - 1;
     const executable = isLast || !this.others ? this.executable : this.others;
     const call = step_count * accumulate + accumulated + 1;
-    checkNames(executable.inputs, inputs, [...made.keys()]);
+    const wanted = [...executable.inputs.keys()].filter((name) => !made.has(name));
+    checkNames("input", inputs, wanted);
     const keys = [...made.keys()].map((name) => [name, Uint32Array.from(foldIn(key, call))] as const);
     const given: Record<string, Numbers> = Object.fromEntries([...Object.entries<Numbers>(inputs), ...keys]);
     const known = new Map([...settings, ["step", step_count + 1], ["micro_step", accumulated + 1]]);
@@ -178,6 +183,7 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
    *
    * @param source A file written by Python's `training.attach(...).save(path, target="webgpu-default")`.
    * @param options A callback for the progress of loading, and a signal that cancels it.
+   * @throws {InputError} An option is unknown, or has a value that it can't have.
    * @throws {ProgramError} The file holds no function, or one of another training.
    * @throws {TargetError} The device lacks what the function needs.
    * @throws {DeviceError} The device reported an error.
@@ -185,7 +191,7 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
    */
   attach<Own extends Tree<Value> = Value<HostTensor>, OwnNames extends string = string>(
     source: Source,
-    options: FetchOptions = {},
+    options?: FetchOptions,
   ): Promise<Inference<Own, OwnNames>> {
     return Inference.attached(source, this.executable, options);
   }
@@ -202,15 +208,16 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
   }
 
   /**
-   * Sets parameters and other state, by path.
+   * Sets all parameters, and other state if given, by path.
    *
-   * @throws {InputError} A path is unknown, a shape differs or a value doesn't convert; nothing has changed.
+   * @throws {InputError} A path is unknown or missing, a shape differs or a value doesn't convert; nothing has changed.
    * @throws {DeviceError} The device is lost.
    */
   loadParameters(values: Readonly<Record<string, Numbers>>): void {
+    const { program, persistent } = this.executable;
+    checkNames("parameter", values, [...slotsOf(program, "parameter").keys()], [...persistent.keys()]);
     const encoded = Object.entries(values).map(([name, value]) => {
-      const slot = this.executable.persistent.get(name);
-      if (!slot) throw new InputError(`no parameter or state '${name}'`);
+      const slot = persistent.get(name) as TensorSlot;
       const bytes = new Uint8Array(slotBytes(slot));
       checked(value, slot.shape, slot.dtype, `${slot.role} '${name}'`)(bytes.buffer, 0);
       return [name, bytes] as const;
@@ -235,10 +242,11 @@ export class Training<Results extends Tree<Value> = Value<number>, Names extends
    * @throws {ProgramError} The file can't be loaded, holds no training, or holds one with other parameters, state or
    *   settings; nothing has changed.
    * @throws {DeviceError} The device is lost.
+   * @throws {InputError} An option is unknown, or has a value that it can't have.
    * @throws {DOMException} The signal of `options` canceled it.
    */
-  async restore(source: Source, options: FetchOptions = {}): Promise<void> {
-    const [{ program, host }, state] = await savedIn(source, options, "step");
+  async restore(source: Source, options?: FetchOptions): Promise<void> {
+    const [{ program, host }, state] = await savedIn(source, optionsOf("restore", options, FETCHING), "step");
     const own = layoutOf(this.#saved.program, this.#host);
     if (layoutOf(program, host) !== own)
       throw new ProgramError("the file is of another training: parameters, state or settings differ");
