@@ -167,6 +167,7 @@ class Program:
                 _check_collective(step, f"collective {position} ({step.label!r})", self.buffers)
             elif isinstance(step, Copy):
                 _check_copy(step, f"copy {position}", self.buffers)
+        _check_written(self.tensors, self.plan)
         check_requests(self.plan, is_native=not shaders)
 
     def check_fits(self, target: Target) -> None:
@@ -398,6 +399,21 @@ def _check_collective(step: Collective, where: str, buffers: Sequence[Buffer]) -
         equal = part.count * (step.size if inputs else 1) == part.result_count * (step.size if outputs else 1)
         _require(equal, f"{where}: {part.count} elements become {part.result_count} in a group of {step.size}")
         _require(buffers[part.destination].role != ProgramRole.CONSTANT, f"{where} writes a constant")
+
+
+def _check_written(tensors: Sequence[TensorSlot], plan: Sequence[Step]) -> None:
+    """Checks that something writes each output, which would stay zero; what passes through is copied."""
+    written: dict[int, list[tuple[int, int]]] = {slot.buffer: [] for slot in tensors if slot.role == ProgramRole.OUTPUT}
+    for step, counts in runs(plan):
+        for buffer, start, size, is_written in touched(step, counts):
+            if is_written and buffer in written:
+                written[buffer].append((start, start + size))
+    for slot in tensors:
+        if slot.role == ProgramRole.OUTPUT and slot.size:
+            is_written = any(
+                start < slot.offset + slot.size and slot.offset < end for start, end in written[slot.buffer]
+            )
+            _require(is_written, f"no step of the plan writes output {slot.name!r}")
 
 
 def _within(target: Target, limit: str, value: int, where: str) -> None:

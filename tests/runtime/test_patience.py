@@ -41,7 +41,7 @@ slow = "for (var k = 0u; k < 60000u; k++) { y[i] = y[i] * 0.5 + 1.0; }"
 code = program.kernels[0].code.replace("  y[i] = value;", slow).replace("let i = id.x;", "let i = id.x % 5u;")
 kernels = (dataclasses.replace(program.kernels[0], code=code), *program.kernels[1:])
 most = dataclasses.replace(program.plan[0], workgroups=(30000, 60000, 1))
-endless = dataclasses.replace(program, kernels=kernels, plan=(most,))
+endless = dataclasses.replace(program, kernels=kernels, plan=(most, *program.plan[1:]))
 kind = RestartingExecutable if how == "restart" else WebGPUExecutable
 executable = kind(endless, device, timeout=4.0)
 start = time.monotonic()

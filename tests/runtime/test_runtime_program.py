@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from tensorgrad.runtime.errors import InputError, ProgramError, TargetError
-from tensorgrad.runtime.program import Copy, Dispatch, Program
+from tensorgrad.runtime.program import Copy, Dispatch, Program, Repeat
 from tensorgrad.runtime.target import Target
 
 STATE_VALUES = {
@@ -56,7 +56,11 @@ def with_step(index: int, **changes: Any) -> Program:
 
 def with_bindings(*bindings: Any) -> Program:
     program = training_program()
-    return dataclasses.replace(program, plan=(Dispatch(0, bindings, (1, 1, 1), "d"),))
+    return dataclasses.replace(program, plan=(Dispatch(0, bindings, (1, 1, 1), "d"), *program.plan))
+
+
+def with_plan(*steps: Any) -> Program:
+    return dataclasses.replace(training_program(), plan=steps)
 
 
 def with_native_kernels(*entries: str) -> Program:
@@ -114,6 +118,10 @@ MALFORMED = [
         with_bindings(whole(WEIGHT, 8, "read_write"), whole(WEIGHT, 8, "read_write", 4)),
         "two writable bindings of buffer 'weights' overlap",
     ),
+    (with_plan(), "no step of the plan writes output 'y'"),
+    (with_plan(training_program().plan[1]), "no step of the plan writes output 'total'"),
+    (with_plan(Repeat(2, training_program().plan[:3])), "no step of the plan writes output 'total'"),
+    (with_step(2, destination_offset=780), "no step of the plan writes output 'seen'"),
     (dataclasses.replace(training_program(), format_version=3), "format version 3; this release reads version 2"),
 ]
 
@@ -132,7 +140,8 @@ def test_well_formed() -> None:
     overlapping = with_bindings(whole(WEIGHT, 8, "read"), whole(WEIGHT, 8, "read", 4))
     overlapping.validate()
     with_tensor("y", offset=256).validate()
-    dataclasses.replace(training_program(), plan=(Copy(INPUTS, 0, OUTPUTS, 0, 4),)).validate()
+    with_plan(Repeat(2, training_program().plan), Copy(INPUTS, 0, OUTPUTS, 0, 4)).validate()
+    with_tensor("y", shape=(0,)).validate()
 
 
 @pytest.mark.parametrize(

@@ -273,10 +273,10 @@ def test_a_broken_kernel_is_named(device: WebGPUDevice, code: str, entry: str, m
 
 def test_a_program_that_does_not_fit(device: WebGPUDevice) -> None:
     program = training_program()
-    plan = (Dispatch(0, (whole(WEIGHT, 4, "read", 4),), (1, 1, 1), "odd"),)
+    plan = (Dispatch(0, (whole(WEIGHT, 4, "read", 4),), (1, 1, 1), "odd"), *program.plan)
     with pytest.raises(TargetError, match="dispatch 'odd', binding 0: offset 4 is not a multiple"):
         WebGPUExecutable(dataclasses.replace(program, plan=plan), device)
-    plan = (Dispatch(0, (whole(OUTPUTS, 4, "read_write"),), (1 << 20, 1, 1), "wide"),)
+    plan = (Dispatch(0, (whole(OUTPUTS, 4, "read_write"),), (1 << 20, 1, 1), "wide"), *program.plan)
     with pytest.raises(TargetError, match="workgroups: 1048576 exceeds"):
         WebGPUExecutable(dataclasses.replace(program, plan=plan), device)
 

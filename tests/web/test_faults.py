@@ -249,6 +249,7 @@ def repeats(depth: int, plan: list[Any]) -> list[Any]:
     ("change", "message"),
     [
         (lambda program: {"plan": repeats(400, program["plan"])}, "its program is nested too deeply"),
+        (lambda program: {"plan": []}, "no step of the plan writes output 'loss'"),
         (lambda program: {"plan": repeats(33, program["plan"])}, "more than 32 loops are nested"),
         (lambda program: {"name": "\ud800"}, "its program has text that is not Unicode"),
         (lambda program: {"statistics": {"\udfff": 1}}, "its program has text that is not Unicode"),

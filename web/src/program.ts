@@ -99,6 +99,7 @@ function validate(program: Program): void {
     else checkCopy(one, `copy ${position}`, buffers);
     position++;
   }
+  checkWritten(program);
 }
 
 function checkKernel({ language, entry, code }: Kernel, index: number): void {
@@ -213,6 +214,24 @@ function checkCopy(one: Copy, where: string, buffers: readonly Buffer[]): void {
   const destination = checkRange(`${where}, destination`, one.destination, one.destination_offset, one.size, buffers);
   require(source !== destination, `${where}: within buffer '${source.name}'`);
   require(destination.role !== "constant", `${where} writes a constant`);
+}
+
+/** Checks that something writes each output, which would stay zero; what passes through is copied. */
+function checkWritten({ tensors, buffers, plan }: Program): void {
+  const written = [...runs(plan)].flatMap(([one]) =>
+    one.op === "copy"
+      ? [{ buffer: one.destination, offset: one.destination_offset, size: one.size }]
+      : one.bindings.filter(({ access }) => access !== "read"),
+  );
+  const outputs = written.filter(({ buffer }) => buffers[buffer]?.role === "output");
+  for (const slot of tensors) {
+    const size = slotBytes(slot);
+    if (slot.role !== "output" || !size) continue;
+    const isWritten = outputs.some(
+      (one) => one.buffer === slot.buffer && one.offset < slot.offset + size && slot.offset < one.offset + one.size,
+    );
+    require(isWritten, `no step of the plan writes output '${slot.name}'`);
+  }
 }
 
 function unique(named: readonly { readonly name: string }[], what: string): void {
