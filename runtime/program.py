@@ -148,10 +148,7 @@ class Program:
 
     def _check_relations(self) -> None:
         """Checks what the annotations of fields don't say."""
-        _require(
-            self.format_version == FORMAT_VERSION,
-            f"format version {self.format_version}; this release reads version {FORMAT_VERSION}",
-        )
+        _check_version(str(self.format_version), "format version")
         _check_kernels(self.kernels)
         _check_buffers(self.buffers)
         _check_tensors(self.tensors, self.buffers)
@@ -252,6 +249,13 @@ class Program:
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ProgramError(message)
+
+
+def _check_version(version: str | None, what: str) -> None:
+    """Checks the version of a format, and says who is behind: the file or this release."""
+    is_newer = version is not None and version.isdecimal() and int(version[:9]) > FORMAT_VERSION
+    advice = "update tensorgrad" if is_newer else "save the program again"
+    _require(version == str(FORMAT_VERSION), f"{what} {version}; this release reads version {FORMAT_VERSION}: {advice}")
 
 
 def _unique(names: Iterable[str], what: str) -> None:
@@ -508,12 +512,8 @@ def read_program_file(path: str | os.PathLike[str]) -> tuple[dict[str, str], dic
         OSError: The file can't be read.
     """
     metadata, tensors = read_safetensors(path, ProgramError)
-    version = metadata.get("format_version")
     _require(metadata.get("format") == FORMAT, f"{path} holds no program")
-    _require(
-        version == str(FORMAT_VERSION),
-        f"{path} is of format version {version}; this release reads version {FORMAT_VERSION}: save the program again",
-    )
+    _check_version(metadata.get("format_version"), f"{path} is of format version")
     return metadata, tensors
 
 

@@ -178,7 +178,8 @@ class Saved:
             _require(how == STEP_KEY and fits, f"the host can't make input {name!r} by {how!r}")
         for program in (self.program, self.others):  # each of them computes what a micro-batch returns
             if program is not None:
-                fill(host.results, program.slots(ProgramRole.OUTPUT).__getitem__)
+                outputs = program.slots(ProgramRole.OUTPUT)
+                fill(host.results, lambda name, there=outputs: _require(name in there, f"there is no output {name!r}"))
 
 
 def check_generator(saved: Saved) -> None:

@@ -136,6 +136,12 @@ def _mapping(entry: Schema) -> Schema:
 
 
 def _record(kind: type[Any]) -> Schema:
+    required = {
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+
     @cache
     def fields() -> dict[str, Schema]:
         hints = get_type_hints(kind, include_extras=True)
@@ -144,9 +150,14 @@ def _record(kind: type[Any]) -> Schema:
     def read(value: Any) -> Any:
         values = vars(value) if isinstance(value, kind) else OBJECT.read(value)
         known = {name: _part(schema, values[name], name) for name, schema in fields().items() if name in values}
+        if isinstance(value, kind):
+            return value
+        for what, names in (("unknown", values.keys() - known.keys()), ("missing", required - known.keys())):
+            if names:
+                raise SchemaError(f"{what} field {reprlib.repr(min(names))}")
         try:
-            return value if isinstance(value, kind) else kind(**{**values, **known})
-        except (TypeError, ValueError) as error:  # a field is missing or unknown, or the class refuses the values
+            return kind(**known)
+        except (TypeError, ValueError) as error:  # the class refuses the values
             raise SchemaError(str(error)) from error
 
     return Schema(read, lambda value: {name: schema.write(getattr(value, name)) for name, schema in fields().items()})

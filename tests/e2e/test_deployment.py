@@ -357,8 +357,8 @@ def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
         ({"results": {"dict": 3}}, "results have no nodes of kind 'dict'"),
         ({"results": {"set": [0]}}, "results have no nodes of kind 'set'"),
         ({"results": {"list": 3}}, "results have no nodes of kind 'list'"),
-        ({"results": "other"}, "other"),
-        ({"more": 1}, "malformed"),
+        ({"results": "other"}, "holds a malformed program: there is no output 'other'"),
+        ({"more": 1}, "holds a malformed program: unknown field 'more'"),
         ({"results": None, "kind": "step"}, None),
     ],
 )

@@ -122,7 +122,10 @@ MALFORMED = [
     (with_plan(training_program().plan[1]), "no step of the plan writes output 'total'"),
     (with_plan(Repeat(2, training_program().plan[:3])), "no step of the plan writes output 'total'"),
     (with_step(2, destination_offset=780), "no step of the plan writes output 'seen'"),
-    (dataclasses.replace(training_program(), format_version=3), "format version 3; this release reads version 2"),
+    (
+        dataclasses.replace(training_program(), format_version=3),
+        "format version 3; this release reads version 2: update",
+    ),
 ]
 
 
@@ -276,11 +279,16 @@ def test_foreign_files(tmp_path: Path) -> None:
         Program.load(path)
     with pytest.raises(ProgramError, match="holds no program"):
         Program.load(write_file(path, None))
-    metadata = {"format": "tensorgrad-program", "format_version": "9", "program": "{}"}
-    with pytest.raises(
-        ProgramError, match="is of format version 9; this release reads version 2: save the program again"
+    for version, advice in (
+        ("9", "update tensorgrad"),
+        ("1", "save the program again"),
+        ("x", "save the program again"),
     ):
-        Program.load(write_file(path, metadata))
+        metadata = {"format": "tensorgrad-program", "format_version": version, "program": "{}"}
+        with pytest.raises(
+            ProgramError, match=f"is of format version {version}; this release reads version 2: {advice}$"
+        ):
+            Program.load(write_file(path, metadata))
 
 
 @pytest.mark.parametrize("change", [{"kernels": None}, {"plan": [{"op": "jump"}]}, {"name": None, "more": 1}, {}])

@@ -249,6 +249,16 @@ def repeats(depth: int, plan: list[Any]) -> list[Any]:
     ("change", "message"),
     [
         (lambda program: {"plan": repeats(400, program["plan"])}, "its program is nested too deeply"),
+        (lambda program: {"format_version": 3}, "format version 3; this release reads version 2: update tensorgrad"),
+        (
+            lambda program: {"format_version": 1},
+            "format version 1; this release reads version 2: save the program again",
+        ),
+        (lambda program: {"more": 1}, 'program: unknown field "more"'),
+        (
+            lambda program: {"kernels": [{**program["kernels"][0], "more": 1}]},
+            'program.kernels[0]: unknown field "more"',
+        ),
         (lambda program: {"plan": []}, "no step of the plan writes output 'loss'"),
         (lambda program: {"plan": repeats(33, program["plan"])}, "more than 32 loops are nested"),
         (lambda program: {"name": "\ud800"}, "its program has text that is not Unicode"),

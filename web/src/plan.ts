@@ -2,6 +2,7 @@
 
 import { DTYPES, deviceBytes } from "./dtypes.js";
 import {
+  anything,
   list,
   name,
   nullable,
@@ -33,7 +34,7 @@ export const kernel = record({
 export type Kernel = Read<typeof kernel>;
 
 /** One device allocation of `size` bytes; all but constants are initialized to zeros. */
-export const buffer = record({ name, size: positive, role: oneOf(BUFFER_ROLES) });
+export const buffer = record({ name, size: positive, role: oneOf(BUFFER_ROLES), data: anything });
 export type Buffer = Read<typeof buffer>;
 
 /** Reads a shape, with no more axes than NumPy's arrays have. */
@@ -52,6 +53,7 @@ export const tensorSlot = record({
   buffer: whole,
   offset: whole,
   formula: nullable(text),
+  stored: anything,
 });
 export type TensorSlot = Read<typeof tensorSlot>;
 

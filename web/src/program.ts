@@ -19,7 +19,19 @@ import {
   tensorSlot,
 } from "./plan.js";
 import { type FileTensor } from "./safetensors.js";
-import { list, name, nullable, object, parsedJson, positive, type Read, record, require, whole } from "./schema.js";
+import {
+  anything,
+  list,
+  name,
+  nullable,
+  object,
+  parsedJson,
+  positive,
+  type Read,
+  record,
+  require,
+  whole,
+} from "./schema.js";
 import { checkShader } from "./shaders.js";
 
 /** The version of the format that this module reads. */
@@ -36,8 +48,9 @@ const content = record({
   buffers: list(buffer),
   tensors: list(tensorSlot),
   plan: list(step),
+  statistics: anything,
   format_version: whole,
-  target: nullable(record({ subgroup_size: nullable(positive) })),
+  target: nullable(record({ subgroup_size: nullable(positive) }, true)),
 });
 
 /** A compiled program: everything that a device needs to run it. */
@@ -85,9 +98,16 @@ export function slotsOf(program: Program, ...roles: readonly string[]): Map<stri
   return new Map(program.tensors.filter((slot) => roles.includes(slot.role)).map((slot) => [slot.name, slot]));
 }
 
+/** Checks the version of a format, and says who is behind: the file or this release. */
+export function checkVersion(version: string | undefined, what: string): void {
+  const advice = Number(version) > FORMAT_VERSION ? "update tensorgrad" : "save the program again";
+  const reads = `this release reads version ${FORMAT_VERSION}`;
+  require(version === `${FORMAT_VERSION}`, `${what} ${version}; ${reads}: ${advice}`);
+}
+
 function validate(program: Program): void {
   const { format_version: version, kernels, buffers, tensors, plan } = program;
-  require(version === FORMAT_VERSION, `format version ${version}; this release reads version ${FORMAT_VERSION}`);
+  checkVersion(`${version}`, "format version");
   kernels.forEach(checkKernel);
   checkBuffers(program);
   checkTensors(tensors, buffers);

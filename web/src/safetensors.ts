@@ -25,11 +25,14 @@ const PREFIX = 8;
 const MOST_HEADER = 100_000_000;
 const METADATA = "__metadata__";
 
-const entryOf = record({
-  dtype: oneOf(Object.keys(BYTES) as FileDType[]),
-  shape: list(whole),
-  data_offsets: list(whole, 2),
-});
+const entryOf = record(
+  {
+    dtype: oneOf(Object.keys(BYTES) as FileDType[]),
+    shape: list(whole),
+    data_offsets: list(whole, 2),
+  },
+  true,
+);
 
 /** Parses a file; arrays share its memory. @throws {ProgramError} It is not a valid safetensors file. */
 export function readSafetensors(file: Uint8Array<ArrayBuffer>, source: string): SafetensorsFile {

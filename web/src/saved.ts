@@ -4,10 +4,22 @@ import { type Data, type DType, decode, elementCount, isConverted, narrowed, wid
 import { ProgramError, messageOf } from "./errors.js";
 import { type Key } from "./keys.js";
 import { PERSISTENT_ROLES, type TensorSlot } from "./plan.js";
-import { FORMAT_VERSION, type Program, readProgram, slotsOf } from "./program.js";
+import { type Program, checkVersion, readProgram, slotsOf } from "./program.js";
 import { fill } from "./results.js";
 import { type FileDType, type FileTensor, readSafetensors, writeSafetensors } from "./safetensors.js";
-import { finite, list, mapping, oneOf, parsedJson, type Read, record, require, text, whole } from "./schema.js";
+import {
+  anything,
+  finite,
+  list,
+  mapping,
+  oneOf,
+  parsedJson,
+  type Read,
+  record,
+  require,
+  text,
+  whole,
+} from "./schema.js";
 import { type FetchOptions, type Source, bytesOf } from "./source.js";
 import { unpacked } from "./weights.js";
 
@@ -27,7 +39,7 @@ const fileDType = (dtype: DType): FileDType => dtype.toUpperCase() as FileDType;
 
 const hostOf = record({
   kind: oneOf(["function", "step", "generator"]),
-  results: (value: unknown) => value,
+  results: anything,
   made: mapping(text),
   key: list(whole, 2),
   step_count: whole,
@@ -60,10 +72,8 @@ export interface Saved {
  */
 export function readSaved(bytes: Uint8Array<ArrayBuffer>, source: string): [Saved, State] {
   const { metadata, tensors } = readSafetensors(bytes, source);
-  const version = metadata.get("format_version");
   require(metadata.get("format") === FORMAT, `${source} holds no program`);
-  require(version ===
-    `${FORMAT_VERSION}`, `${source} is of format version ${version}; this release reads version ${FORMAT_VERSION}: save the program again`);
+  checkVersion(metadata.get("format_version"), `${source} is of format version`);
   const program = readProgram(metadata.get("program"), tensors, source);
   const second = metadata.get(OTHERS);
   const others = second === undefined ? null : readProgram(second, tensors, source, `${OTHERS}/`);

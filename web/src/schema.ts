@@ -78,9 +78,13 @@ export function mapping<T>(read: Reader<T>): Reader<ReadonlyMap<string, T>> {
   };
 }
 
-/** Reads an object with these fields; ignores others. */
+/** Reads a value of any type. */
+export const anything: Reader<unknown> = (value) => value;
+
+/** Reads an object with these fields; ignores others if it is open, and otherwise refuses them. */
 export function record<F extends Record<string, Reader<unknown>>>(
   fields: F,
+  isOpen = false,
 ): Reader<{ readonly [K in keyof F]: Read<F[K]> }> {
   return (value, where) => {
     const found = object(value, where);
@@ -88,6 +92,8 @@ export function record<F extends Record<string, Reader<unknown>>>(
       const own = Object.hasOwn(found, key) ? found[key] : undefined;
       return [key, reader(own, `${where}.${key}`)];
     });
+    const unknown = Object.keys(found).find((key) => !isOpen && !Object.hasOwn(fields, key));
+    require(unknown === undefined, () => `${where}: unknown field ${shown(unknown)}`);
     return Object.fromEntries(read) as { [K in keyof F]: Read<F[K]> };
   };
 }
