@@ -263,6 +263,7 @@ def test_the_command_writes_the_same_folder(exported: tuple[Path, tg.Training], 
     assert main(["export", "web", *files, str(again), "--example", str(tmp_path / "example.npz")]) == 1
     assert not again.exists()
     cast(Any, np.savez)(tmp_path / "example.npz", **example())
+    assert main(["export", "web", *files, ""]) == 1
     assert main(["export", "web", *files, str(again), "--example", str(tmp_path / "example.npz")]) == 0
     names = sorted(path.name for path in folder.iterdir())
     assert names == sorted(path.name for path in again.iterdir())
@@ -284,6 +285,12 @@ def test_what_no_page_runs_is_refused_before_anything_is_written(tmp_path: Path)
         made.export_web(into, functions={"a b": predicting(made)})
     with pytest.raises(OptionError, match=r"export_web: a function can't be called 'training'"):
         made.export_web(into, functions={"training": predicting(made)})
+    with pytest.raises(OptionError, match=r"export_web: functions: 'f' is a Jitted, which can't be saved: pass what"):
+        made.export_web(into, functions={"f": tg.jit(tg.tanh)})  # pyright: ignore[reportArgumentType]
+    with pytest.raises(OptionError, match=r"export_web: functions must be a dict of functions by name, got \[\]"):
+        made.export_web(into, functions=[])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(OptionError, match=r"the path of the folder to write is empty"):
+        made.export_web("")
     with pytest.raises(OptionError, match=r"labels: there are 2, and no function has as many results"):
         made.export_web(into, functions={"predict": predicting(made)}, labels=["cat", "dog"])
     with pytest.raises(OptionError, match=r"labels must be a list of names, got 'cat'"):

@@ -566,13 +566,16 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
                 axis; indices otherwise.
 
         Raises:
-            OptionError: The web module is not built, a function's name is not allowed, no function has as many results
-                as there are labels, or the step runs in a group of processes.
+            OptionError: The web module is not built, the path or a function's name is not allowed, a function is no
+                result of `attach`, none has as many results as there are labels, or the step runs in a group of
+                processes.
             InputError: The example doesn't match, or a function has neither been called nor has declared inputs.
             TargetError, ProgramError: No browser can run a program; see `save`.
             OSError: A file can't be written.
         """
         refuse_to_save(self._source.distribution, "export_web")
+        if not isinstance(functions, Mapping | None):
+            raise OptionError(f"export_web: functions must be a dict of functions by name, got {functions!r}")
         named = dict(functions or {})
         if TRAINING in named:
             raise OptionError(f"export_web: a function can't be called {TRAINING!r}")

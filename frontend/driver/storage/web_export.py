@@ -68,10 +68,17 @@ def export_programs(
         labels: The names of the classes.
 
     Raises:
-        OptionError, InputError, ProgramError, TargetError, OSError: As `export_files`.
+        OptionError, InputError, ProgramError, TargetError, OSError: As `export_files`; a function can't be saved.
     """
     programs: Mapping[str, Savable] = {TRAINING: training, **functions}
+    _check_folder(folder)
     _check_names(programs)
+    for name, program in programs.items():
+        if not callable(getattr(program, "save", None)):
+            raise OptionError(
+                f"export_web: functions: {name!r} is a {type(program).__name__}, which can't be saved: pass what "
+                "training.attach(function) returns"
+            )
     _check_built()
     with tempfile.TemporaryDirectory() as aside:
         paths = {name: Path(aside, f"{name}.tg") for name in programs}
@@ -104,11 +111,13 @@ def export_files(
         ProgramError: A file contains no program, there are several trainings, or a function is not one of the
             training's.
         TargetError: A program needs a feature that not every browser has.
-        OptionError: The web module is not built, a program's name is not allowed, no function has as many results as
-            there are labels, or weights are given with a training, whose parameters have to be exact.
+        OptionError: The web module is not built, the folder or a program has a name that is not allowed, no function
+            has as many results as there are labels, or weights are given with a training, whose parameters have to be
+            exact.
         InputError: The example doesn't match, or a parameter can't be stored so.
         OSError: A file can't be read or written.
     """
+    _check_folder(folder)
     _check_names(paths)
     _check_built()
     saved = {name: Saved.load(path) for name, path in paths.items()}
@@ -228,6 +237,12 @@ def _plain(array: np.ndarray) -> Any:
     numbers = [number if np.isfinite(number) else None for number in bytes_for_bools.ravel().tolist()]
     dtype = next(name for name, own in HOST_DTYPES.items() if own == array.dtype)
     return {"shape": array.shape, "dtype": dtype, "data": numbers} if array.ndim else numbers[0]
+
+
+def _check_folder(folder: str | os.PathLike[str]) -> None:
+    """Refuses the empty path, as of a variable that is not set: it would be the current folder."""
+    if not os.fspath(folder):
+        raise OptionError("the path of the folder to write is empty: '.' is the current folder")
 
 
 def _check_names(names: Iterable[str]) -> None:
