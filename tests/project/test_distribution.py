@@ -27,6 +27,7 @@ def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copy(ROOT / "web" / name, folder)
     dist = folder / "dist"
     monkeypatch.setattr(browser_module, "WEB", folder)
+    monkeypatch.setattr(browser_module, "LICENSE", Path(shutil.copy(ROOT / "LICENSE", tmp_path)))
     monkeypatch.setattr(browser_module, "MODULE", dist / "tensorgrad.js")
     monkeypatch.setattr(browser_module, "STAMP", dist / ".sources")
     return folder
