@@ -50,8 +50,8 @@ def load_extension(path: str) -> Extension:
     except Exception as error:
         raise ProgramError(f"{path} failed as it was loaded: {type(error).__name__}: {error}") from error
     own = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == name]
-    passes = tuple(class_ for class_ in own if issubclass(class_, ModulePass) and not inspect.isabstract(class_))
+    passes = tuple(class_ for class_ in own if issubclass(class_, ModulePass) and hasattr(class_, "name"))
     dialects = tuple(value for value in vars(module).values() if isinstance(value, Dialect))
     if not passes and not dialects:
-        raise ProgramError(f"{path} defines no pass (a subclass of xdsl.passes.ModulePass) and no dialect")
+        raise ProgramError(f"{path} defines no pass (a subclass of xdsl.passes.ModulePass with a name) and no dialect")
     return Extension(passes, dialects)

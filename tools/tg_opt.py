@@ -115,16 +115,19 @@ class TgOpt(xDSLOptMain):
         return f"{flags}\n\n{described_passes()}\n\n{upstream_names(self.available_passes)}"
 
     def _target_help(self) -> str:
-        others = sorted(self.available_targets.keys() - {"mlir", "stablehlo", "wgsl", "llvm", "asm"})
-        ours = "mlir (the default), stablehlo, wgsl, llvm, asm"
-        return f"what to print: {ours}, or one of xDSL's own: {', '.join(others)}"
+        return "what to print: mlir (the default), stablehlo, wgsl, llvm, asm"
 
     def register_all_frontends(self) -> None:
         """Registers the MLIR parser, with undefined values reported where they are used."""
         super().register_all_frontends()
 
         def parse_mlir(stream: IO[bytes]) -> ModuleOp:
-            parser = TrackingParser(self.ctx, stream.read(), self.get_input_name())
+            content = stream.read()
+            try:
+                content.decode()
+            except UnicodeDecodeError as error:
+                raise ProgramError(f"{self.get_input_name()} is no text: {error}") from error
+            parser = TrackingParser(self.ctx, content, self.get_input_name())
             self._starts = parser.starts
             return parser.parse_module(not self.args.no_implicit_module)
 
@@ -151,11 +154,11 @@ class TgOpt(xDSLOptMain):
         self.available_passes.update(TENSORGRAD_UNIVERSE.all_passes)
 
     def register_all_targets(self) -> None:
-        """Registers upstream's targets and ours; `wgsl` and `llvm` are ours."""
+        """Registers upstream's printer of IR, and our targets: its others print what our dialects don't become."""
         super().register_all_targets()
-        self.available_targets.update(TENSORGRAD_UNIVERSE.all_targets)
-        self.available_targets["wgsl"] = wgsl_target
-        self.available_targets["llvm"] = llvm_target
+        ours = {name: target for name, target in TENSORGRAD_UNIVERSE.all_targets.items() if name != "tg-wgsl"}
+        mlir = self.available_targets["mlir"]
+        self.available_targets = {"mlir": mlir, **ours, "wgsl": wgsl_target, "llvm": llvm_target}
 
     def setup_pipeline(self) -> None:
         """Creates the pipeline, with named pipelines expanded, so that printing and timing see each pass."""
@@ -223,6 +226,8 @@ class TgOpt(xDSLOptMain):
     def _add(self, extension: Extension) -> None:
         """Adds the passes and dialects of a file."""
         for pass_ in extension.passes:
+            if pass_.name in TENSORGRAD_UNIVERSE.all_passes:
+                raise ProgramError(f"--load: {pass_.__name__} is called {pass_.name!r}, as a pass of tensorgrad")
             self.available_passes[pass_.name] = lambda loaded=pass_: loaded
         for dialect in extension.dialects:
             self.ctx.register_dialect(dialect.name, lambda dialect=dialect: dialect)

@@ -12,6 +12,7 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_reduction, iterators_of, loop_extents
 from tensorgrad.passes.analyses.identity import by_structure
@@ -45,6 +46,8 @@ class SplitReductionsPass(LevelPass):
     parts: int = 0
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        if self.parts < 0:
+            raise DiagnosticException(f"{self.name}: parts must be at least 0, got {self.parts}")
         chosen = by_structure(lambda kernel: split_of(kernel, self.target))
         for kernel in list(operations(op.body.block)):
             if isinstance(kernel, KernelOp) and is_splittable(kernel):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.buf_tiles import TiledOp
@@ -38,6 +39,8 @@ class TilePass(LevelPass):
     steps: int | None = None
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        if self.steps is not None and self.steps < 0:
+            raise DiagnosticException(f"{self.name}: steps must be at least 0, got {self.steps}")
         for kernel in [*operations(op.body.block)]:
             if isinstance(kernel, KernelOp):
                 recipe = _recipe(kernel)

@@ -104,6 +104,31 @@ def test_shrinking_succeeds_where_a_pass_says_so(two: str, tmp_path: Path, capsy
     assert "Success, can shrink" in capsys.readouterr().out
 
 
+def test_files_that_are_no_text_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "binary.mlir"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert main([str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"tg-opt: error: {path} is no text: 'utf-8' codec")
+
+
+def test_passes_of_a_file_have_names_of_their_own(two: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A class without a name, from which its passes derive, is no pass."""
+    own = tmp_path / "own.py"
+    text = (
+        "from xdsl.passes import ModulePass\n"
+        "class Base(ModulePass):\n"
+        "    def apply(self, ctx, op): pass\n"
+        "class Own(Base):\n"
+        "    name = 'nothing'\n"
+    )
+    own.write_text(text, encoding="utf-8")
+    assert main([two, "--load", str(own), "-p", "nothing"]) == 0
+    capsys.readouterr()
+    own.write_text(text.replace("nothing", "fuse"), encoding="utf-8")
+    assert main([two, "--load", str(own), "-p", "fuse"]) != 0
+    assert "--load: Own is called 'fuse', as a pass of tensorgrad" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["-p", "fuze"], ["--fuse=a=b"], ["--load", "nowhere.py"], ["-p", "fuse{"]])
 def test_so_do_errors_in_passes(arguments: list[str], two: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([two, *arguments]) == 2

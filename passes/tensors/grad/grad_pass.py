@@ -54,7 +54,9 @@ class GradPass(LevelPass):
             kind = values[self.result].type if values else "nothing"
             place = f"result {self.result}" if self.result else "first result"
             raise DiagnosticException(f"grad needs a float scalar as {place}, @{name} returns {kind}")
-        for position in wrt:
+        for place, position in enumerate(wrt):
+            if position in wrt[:place]:
+                raise DiagnosticException(f"wrt names argument {position} of @{name} twice")
             if not 0 <= position < len(block.args):
                 raise DiagnosticException(f"@{name} has no argument {position}")
             if not is_float(element_of(block.args[position])):

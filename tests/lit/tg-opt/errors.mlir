@@ -17,6 +17,12 @@
 // PASS: tg-opt: error: there is no pass or pipeline 'simplfy'; did you mean simplify?
 // RUN: not tg-opt %s -p 'fuse{onli=inline}' 2>&1 | filecheck %s --check-prefix OPTION
 // OPTION: tg-opt: error: fuse has no option 'onli'; did you mean only? (its options are all-prologues, only, target)
+// RUN: not tg-opt %s -p 'lower-tg-to-buf,tile{steps=-1}' 2>&1 | filecheck %s --check-prefix STEPS
+// STEPS: tg-opt: error: tile: steps must be at least 0, got -1
+// RUN: not tg-opt %s -p 'lower-tg-to-buf,split-reductions{parts=-3}' 2>&1 | filecheck %s --check-prefix PARTS
+// PARTS: tg-opt: error: split-reductions: parts must be at least 0, got -3
+// RUN: not tg-opt %s -t wat 2>&1 | filecheck %s --check-prefix OUTPUT
+// OUTPUT: argument -t/--target: invalid choice: 'wat' (choose from {{.*}}mlir{{.*}}, {{.*}}wgsl
 // RUN: not tg-opt %s -p 'fuse{' 2>&1 | filecheck %s --check-prefix SYNTAX
 // SYNTAX: tg-opt: error: Error parsing pass pipeline specification:
 // RUN: not tg-opt nowhere.mlir 2>&1 | filecheck %s --check-prefix FILE
