@@ -236,6 +236,8 @@ from tensorgrad.ops.rearranging import unbind as unbind
 from tensorgrad.ops.rearranging import unflatten as unflatten
 from tensorgrad.ops.rearranging import vstack as vstack
 from tensorgrad.ops.reduce import all as all
+from tensorgrad.ops.reduce import amax as amax
+from tensorgrad.ops.reduce import amin as amin
 from tensorgrad.ops.reduce import any as any
 from tensorgrad.ops.reduce import argmax as argmax
 from tensorgrad.ops.reduce import argmin as argmin
@@ -348,8 +350,6 @@ __version__: str
 
 # Names that NumPy, JAX or PyTorch have for these functions.
 absolute = abs
-amax = max
-amin = min
 arccos = acos
 arccosh = acosh
 arcsin = asin

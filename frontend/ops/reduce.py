@@ -138,6 +138,34 @@ def min(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tens
     return _extreme("min", reduce.MinOp, x, axis, keepdims)
 
 
+@recorded_whole
+def amax(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
+    """Returns the same as `max`, but takes PyTorch's `dim=` too, as PyTorch's `amax` returns no pair.
+
+    Raises:
+        ShapeError: A reduced axis is empty.
+
+    Example:
+        >>> tg.amax([[1.0, 5.0], [4.0, 2.0]], axis=0)
+        Array([4., 5.], dtype=f32)
+    """
+    return max(x, axis, keepdims)
+
+
+@recorded_whole
+def amin(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
+    """Returns the same as `min`, but takes PyTorch's `dim=` too, as PyTorch's `amin` returns no pair.
+
+    Raises:
+        ShapeError: A reduced axis is empty.
+
+    Example:
+        >>> tg.amin([[1.0, 5.0], [4.0, 2.0]], axis=0)
+        Array([1., 2.], dtype=f32)
+    """
+    return min(x, axis, keepdims)
+
+
 def _extreme(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims: bool) -> Tensor:
     tensor = as_tensor(x)
     return cast(_reduce(what, kind, tensor, axis, keepdims), tensor.dtype)

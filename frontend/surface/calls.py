@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 from tensorgrad.runtime.errors import ArgumentError, UserError
 from tensorgrad.runtime.tracebacks import boundary, trim
 from tensorgrad.surface import foreign
-from tensorgrad.surface.foreign import keyword_hint
+from tensorgrad.surface.foreign import DIFFERENT, keyword_hint
 
 Public = TypeVar("Public")
 Class = TypeVar("Class", bound=type)
@@ -149,13 +149,16 @@ def _renamed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> d
     """Returns the keyword arguments under our names.
 
     Raises:
-        ArgumentError: Together with the positional arguments they still don't bind to the function.
+        ArgumentError: Together with the positional arguments they still don't bind to the function, or under the other
+            library's names they mean something else.
     """
     parameters = inspect.signature(function).parameters
     renamed: dict[str, Any] = {}
     for name, value in kwargs.items():
         ours = SAME.get(name, name)
         ours = ours if name not in parameters and ours in parameters else name
+        if ours != name and "axis" not in kwargs and function.__name__ in DIFFERENT:
+            raise ArgumentError(f"{_title(function, args)} with {name}= {DIFFERENT[function.__name__]}")
         if ours in renamed or (ours != name and ours in kwargs):
             raise ArgumentError(f"{_title(function, args)} got {name}= and {ours}=, which are the same: give one")
         renamed[ours] = value

@@ -42,6 +42,8 @@ all                  np.all               torch.all                    jnp
 all_gather           -                    torch.distributed.all_gather jax.lax.all_gather
 all_reduce           -                    torch.distributed.all_reduce jax.lax.psum
 allclose             np.allclose          torch.allclose               jnp
+amax                 np.amax              torch.amax                   jnp.max
+amin                 np.amin              torch.amin                   jnp.min
 any                  np.any               torch.any                    jnp
 arange               np.arange            torch.arange                 jnp
 argmax               np.argmax            torch.argmax                 jnp
@@ -206,14 +208,14 @@ margin_ranking       -                    F.margin_ranking_loss,nn.MarginRanking
 masked_fill          -                    torch.masked_fill,torch.Tensor.masked_fill -
 masked_select        np.extract           torch.masked_select          jnp
 matmul               np.matmul            torch.matmul,torch.mm,torch.bmm jnp
-max                  np.max,np.amax       torch.amax,torch.max         jnp.max
+max                  np.max               torch.max                    jnp
 max_pool             -                    F.max_pool1d,F.max_pool2d,F.max_pool3d jax.lax.reduce_window
 max_unpool           -                    F.max_unpool1d,F.max_unpool2d,F.max_unpool3d -
 maximum              np.maximum           torch.maximum                jnp
 mean                 np.mean              torch.mean                   jnp
 median               np.median            -                            jnp
 meshgrid             np.meshgrid          torch.meshgrid               jnp
-min                  np.min,np.amin       torch.amin,torch.min         jnp.min
+min                  np.min               torch.min                    jnp
 minimum              np.minimum           torch.minimum                jnp
 mish                 -                    F.mish                       jax.nn.mish
 moveaxis             np.moveaxis          torch.moveaxis,torch.movedim jnp

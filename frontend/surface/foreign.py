@@ -238,6 +238,17 @@ KEYWORDS: Mapping[str, str] = {
 }
 """Our names of other libraries' arguments."""
 
+_PAIR = "returns a pair of values and indices in PyTorch, and only the values here: write axis= for the values"
+_PARTS = "takes the size of the parts, or a list of sizes"
+
+DIFFERENT: Mapping[str, str] = {
+    "max": f"{_PAIR}, or tg.amax, and tg.argmax for the positions",
+    "min": f"{_PAIR}, or tg.amin, and tg.argmin for the positions",
+    "sort": f"{_PAIR}, and tg.argsort for the positions",
+    "median": f"{_PAIR}, of which an even number has the mean of two as its median, and tg.argsort for positions",
+    "split": f"{_PARTS} in PyTorch, and here the number of parts, or a list of where they begin: write axis= for that",
+}
+"""Functions that PyTorch's names of arguments would silently give another meaning, and what to write."""
 
 PLACES = ("", ".nn", ".random", ".linalg", ".fft", ".optim", ".data", ".initializers", ".callbacks")
 """The public modules whose names may be looked for in another one."""

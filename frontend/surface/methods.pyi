@@ -240,6 +240,8 @@ class Methods(Conversions):
     )
     from tensorgrad.ops.reduce import (
         all,
+        amax,
+        amin,
         any,
         argmax,
         argmin,
@@ -293,8 +295,6 @@ class Methods(Conversions):
 
     # Names that NumPy, JAX or PyTorch have for these methods.
     absolute = abs
-    amax = max
-    amin = min
     arccos = acos
     arccosh = acosh
     arcsin = asin

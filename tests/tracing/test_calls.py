@@ -103,18 +103,39 @@ def test_the_axis_of_gather_comes_second() -> None:
 
 def test_other_libraries_names_of_arguments() -> None:
     numbers = np.asarray(X)
-    reductions = "sum max min mean prod any all var std logsumexp argmax argmin norm"
+    reductions = "sum amax amin mean prod any all var std logsumexp argmax argmin norm"
     for name in reductions.split():
         expected = getattr(X, name)(axis=1, keepdims=True)
         assert expected.shape == (2, 1)
         assert np.array_equal(getattr(X, name)(dim=1, keepdim=True), expected), name
         assert np.array_equal(getattr(untyped, name)(X, dim=1, keepdim=True), expected), name
-    for name in ("softmax", "log_softmax", "cumsum", "cumprod", "sort", "argsort", "flip"):
+    for name in ("softmax", "log_softmax", "cumsum", "cumprod", "argsort", "flip"):
         assert np.array_equal(getattr(X, name)(dim=0), getattr(X, name)(axis=0)), name
     assert np.array_equal(untyped.concat([X, X], dim=1), np.concatenate([numbers, numbers], axis=1))
     assert np.array_equal(untyped.stack([X, X], dim=1), np.stack([numbers, numbers], axis=1))
     assert untyped.unsqueeze(X, dim=-1).shape == (2, 3, 1) and X.squeeze(dim=()).shape == (2, 3)
     assert np.array_equal(untyped.roll(X, 1, dims=1), np.roll(numbers, 1, axis=1))
+
+
+PAIRS = "returns a pair of values and indices in PyTorch, and only the values here: write axis="
+OTHERWISE: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "max": (lambda x: x.max(dim=1)[0], rf"max\(\) with dim= {PAIRS}.* tg\.argmax for the positions$"),
+    "max with keepdim": (lambda x: x.max(1, keepdim=True), rf"max\(\) with keepdim= {PAIRS}"),
+    "min": (lambda x: untyped.min(x, dim=0), rf"min\(\) with dim= {PAIRS}.* tg\.argmin for the positions$"),
+    "median": (lambda x: x.median(dim=1), rf"median\(\) with dim= {PAIRS}.* mean of two"),
+    "sort": (lambda x: untyped.sort(x, dim=1), rf"sort\(\) with dim= {PAIRS}.* tg\.argsort for the positions$"),
+    "split": (lambda x: x.split(1, dim=1), r"split\(\) with dim= takes the size of the parts, .* the number of parts"),
+}
+
+
+@pytest.mark.parametrize("kind", [tg.array, lambda x: tg.tensor(x, device="numpy")])
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_arguments_that_would_mean_something_else_are_refused(name: str, kind: Callable[[Any], Any]) -> None:
+    call, message = OTHERWISE[name]
+    with pytest.raises(ArgumentError, match=message):
+        call(kind(np.ones((2, 3), np.float32)))
+    with pytest.raises(ArgumentError, match=message):
+        tg.jit(call, device="numpy")(X)
 
 
 def test_arguments_are_renamed_in_traces_too() -> None:
