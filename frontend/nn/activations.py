@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import tensorgrad as tg
-from tensorgrad.nn.checks import channelled, positive
+from tensorgrad.nn.checks import channelled, check_in_place, positive
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, param
 
@@ -26,7 +26,19 @@ class Activation(Module):
         return getattr(tg, self.function)(x, *(getattr(self, option) for option in self.options))
 
 
-class ReLU(Activation):
+class InPlaceActivation(Activation):
+    """A function as a layer that in PyTorch may overwrite its input: `inplace` is accepted, and makes no difference.
+
+    Raises:
+        OptionError: `inplace` is not True or False.
+    """
+
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+        check_in_place(self, inplace)
+
+
+class ReLU(InPlaceActivation):
     """`max(x, 0)`; see `tg.relu`.
 
     Example:
@@ -59,7 +71,7 @@ class Tanh(Activation):
     function = "tanh"
 
 
-class SELU(Activation):
+class SELU(InPlaceActivation):
     """The self-normalizing `ELU`; see `tg.selu`.
 
     Example:
@@ -70,7 +82,7 @@ class SELU(Activation):
     function = "selu"
 
 
-class SiLU(Activation):
+class SiLU(InPlaceActivation):
     """`x * sigmoid(x)`; see `tg.silu`.
 
     Example:
@@ -81,7 +93,7 @@ class SiLU(Activation):
     function = "silu"
 
 
-class Mish(Activation):
+class Mish(InPlaceActivation):
     """`x * tanh(softplus(x))`; see `tg.mish`.
 
     Example:
@@ -118,18 +130,22 @@ class LogSigmoid(Activation):
     function = "log_sigmoid"
 
 
-class Hardtanh(Activation):
-    """`x` clipped to the range from -1 to 1; see `tg.hard_tanh`.
+class Hardtanh(InPlaceActivation):
+    """`x` clipped to the range from `min_val` to `max_val`; see `tg.hard_tanh`.
 
     Example:
         >>> tg.nn.Hardtanh()([-4.0, 0.5, 3.0])
         Array([-1. ,  0.5,  1. ], dtype=f32)
     """
 
-    function = "hard_tanh"
+    function, options = "hard_tanh", ("min_val", "max_val")
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+        super().__init__(inplace)
+        self.min_val, self.max_val = min_val, max_val
 
 
-class Hardsigmoid(Activation):
+class Hardsigmoid(InPlaceActivation):
     """`x / 6 + 1 / 2` clipped to the range from 0 to 1; see `tg.hard_sigmoid`.
 
     Example:
@@ -140,7 +156,7 @@ class Hardsigmoid(Activation):
     function = "hard_sigmoid"
 
 
-class Hardswish(Activation):
+class Hardswish(InPlaceActivation):
     """`x * relu6(x + 3) / 6`; see `tg.hard_swish`.
 
     Example:
@@ -151,7 +167,7 @@ class Hardswish(Activation):
     function = "hard_swish"
 
 
-class ReLU6(Activation):
+class ReLU6(InPlaceActivation):
     """`x` clamped to `[0, 6]`; see `tg.relu6`.
 
     Example:
@@ -214,7 +230,7 @@ class Softshrink(Activation):
         self.lambd = lambd
 
 
-class CELU(Activation):
+class CELU(InPlaceActivation):
     """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`; see `tg.celu`.
 
     Example:
@@ -224,8 +240,8 @@ class CELU(Activation):
 
     function, options = "celu", ("alpha",)
 
-    def __init__(self, alpha: float = 1.0):
-        super().__init__()
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
+        super().__init__(inplace)
         self.alpha = alpha
 
 
@@ -244,7 +260,7 @@ class GLU(Activation):
         self.dim = dim
 
 
-class LeakyReLU(Activation):
+class LeakyReLU(InPlaceActivation):
     """`x` if it is positive, otherwise `negative_slope * x`; see `tg.leaky_relu`.
 
     Example:
@@ -254,12 +270,12 @@ class LeakyReLU(Activation):
 
     function, options = "leaky_relu", ("negative_slope",)
 
-    def __init__(self, negative_slope: float = 0.01):
-        super().__init__()
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
+        super().__init__(inplace)
         self.negative_slope = negative_slope
 
 
-class ELU(Activation):
+class ELU(InPlaceActivation):
     """`x` if it is positive, otherwise `alpha * (exp(x) - 1)`; see `tg.elu`.
 
     Example:
@@ -269,8 +285,8 @@ class ELU(Activation):
 
     function, options = "elu", ("alpha",)
 
-    def __init__(self, alpha: float = 1.0):
-        super().__init__()
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
+        super().__init__(inplace)
         self.alpha = alpha
 
 

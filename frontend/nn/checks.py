@@ -59,6 +59,16 @@ def number_between(layer: str, name: str, value: Any, low: float, high: float) -
     return float(value)
 
 
+def check_in_place(layer: Module, inplace: object) -> None:
+    """Checks what PyTorch's layers are told about their memory, which makes no difference to values.
+
+    Raises:
+        OptionError: It is neither True nor False, so that another argument may be meant.
+    """
+    if not isinstance(inplace, bool):
+        raise OptionError(f"{type(layer).__name__}: inplace must be True or False, got {inplace!r}; it is ignored")
+
+
 def drop_rate(layer: Module, rate: float, key: Any, argument: str = "key") -> float:
     """Returns the probability with which a layer drops elements: 0 in the form for inference.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.nn.checks import drop_rate, listed, number_between, positive, trailing
+from tensorgrad.nn.checks import check_in_place, drop_rate, listed, number_between, positive, trailing
 from tensorgrad.nn.initializers import Initializer, normal, uniform
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, as_initializer, param
@@ -209,9 +209,10 @@ class Dropout(Module):
 
     Args:
         p: The probability.
+        inplace: Makes no difference: it is PyTorch's.
 
     Raises:
-        OptionError: `p` is not a number between 0 and 1.
+        OptionError: `p` is not a number between 0 and 1, or `inplace` not True or False.
 
     Example:
         >>> tg.nn.inference(tg.nn.Dropout(0.5))([1.0, 2.0])
@@ -220,9 +221,10 @@ class Dropout(Module):
 
     key_argument: ClassVar[str] = "key"
 
-    def __init__(self, p: float = 0.5):
+    def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
         self.p = number_between("Dropout", "p", p, 0, 1)
+        check_in_place(self, inplace)
 
     def __call__(self, x: Any, key: Any = None) -> Any:
         """Applies the layer; in the form of `tg.nn.inference(model)`, or with `p=0`, it returns `x`, key or not.
@@ -365,12 +367,15 @@ class Bilinear(Module):
 
 
 class Identity(Module):
-    """The identity function as a layer.
+    """The identity function as a layer, whatever its arguments are.
 
     Example:
         >>> tg.nn.Identity()(tg.ones(2))
         Array([1., 1.], dtype=f32)
     """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__()
 
     def __call__(self, x: Any) -> Any:
         """Returns `x`."""

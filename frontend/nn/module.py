@@ -71,6 +71,9 @@ class Module(NamedValues):
     training: bool = True
     _binding: Binding | None = None
 
+    def __init__(self) -> None:  # so that wrong arguments of a class without its own are an `ArgumentError`
+        super().__init__()
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         called = vars(cls).get("__call__")

@@ -172,15 +172,15 @@ def mish(x: TensorLike) -> Tensor:
     return multiply(factor, tanh(softplus(gate)))
 
 
-def hard_tanh(x: TensorLike) -> Tensor:
-    """`x` clamped to `[-1, 1]`; its derivative at both bounds is 0.
+def hard_tanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """`x` clamped to `[min_val, max_val]`; its derivative at both bounds is 0.
 
     Example:
         >>> tg.hard_tanh([-4.0, 0.5, 3.0])
         Array([-1. ,  0.5,  1. ], dtype=f32)
     """
     tensor = as_float(x)
-    return where(less_equal(tensor, -1), -1, where(greater_equal(tensor, 1), 1, tensor))
+    return where(less_equal(tensor, min_val), min_val, where(greater_equal(tensor, max_val), max_val, tensor))
 
 
 def hard_sigmoid(x: TensorLike) -> Tensor:

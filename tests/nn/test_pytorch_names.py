@@ -12,6 +12,9 @@ import torch
 import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, AxisError, InputError, OptionError, UnknownNameError
 
+untyped: Any = tg
+"""The package as code without types calls it."""
+
 
 def images(*shape: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=shape).astype(np.float32)
@@ -289,3 +292,33 @@ def test_weights_in_pytorchs_layout_are_refused() -> None:
             load(state)
     model.load_state_dict(tg.nn.from_torch(tg.nn.Linear(2, 2), state))
     np.testing.assert_array_equal(model.weight.numpy(), state["weight"].numpy().T)
+
+
+IN_PLACE: list[tuple[str, tuple[Any, ...]]] = [
+    *[(name, ()) for name in ("ReLU", "ReLU6", "SELU", "SiLU", "Mish", "Hardsigmoid", "Hardswish")],
+    *[("ELU", (0.5,)), ("CELU", (0.5,)), ("LeakyReLU", (0.1,)), ("Hardtanh", (-2.0, 2.5))],
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), IN_PLACE)
+def test_activations_take_and_ignore_whether_they_are_in_place(name: str, arguments: tuple[Any, ...]) -> None:
+    x = np.linspace(-4, 4, 13, dtype=np.float32)
+    layer: Any = getattr(tg.nn, name)
+    expected = getattr(torch.nn, name)(*arguments)(torch.from_numpy(x)).numpy()
+    for made in (layer(*arguments), layer(*arguments, True), layer(*arguments, inplace=True)):
+        np.testing.assert_allclose(made(x), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(OptionError, match=f"{name}: inplace must be True or False, got 6"):
+        layer(*arguments, inplace=6)
+
+
+def test_layers_without_arguments_name_those_they_do_not_take() -> None:
+    for make, message in {
+        lambda: untyped.nn.Sigmoid(3): r"Sigmoid\(\) takes no argument, got 1",
+        lambda: untyped.nn.Tanh(inplace=True): r"Tanh\(\) has no argument 'inplace'",
+        lambda: untyped.nn.Module(3): r"Module\(\) takes no argument, got 1",
+    }.items():
+        with pytest.raises(ArgumentError, match=message) as caught:
+            make()
+        assert caught.value.location.startswith(f"{__file__}:")
+    assert tg.nn.Identity(54, unused=True)(3) == 3
+    assert tg.nn.inference(tg.nn.Dropout2d(0.5, inplace=True))(tg.ones((1, 1, 1, 1))).shape == (1, 1, 1, 1)
