@@ -464,9 +464,9 @@ class MultiHeadAttention(Module):
             query: `[..., queries, embed_dim]`.
             key: `[..., keys, kdim]`, of the same leading axes; the query by default.
             value: `[..., keys, vdim]`; the key by default.
-            mask: Broadcasts to `[..., heads, queries, keys]`: booleans say which keys a query attends to, floats are
-                added to the scores. For a mask `[batch, keys]` that is false for padding, use
-                `mask[:, None, None, :]`.
+            mask: Broadcasts to `[..., heads, queries, keys]`: booleans say which keys a query attends to (those of
+                PyTorch's layer, to which it doesn't), floats are added to the scores. For a mask
+                `[batch, keys]` that is false for padding, use `mask[:, None, None, :]`.
             dropout_key: A random key for dropout, which needs one except in the form of `tg.nn.inference(model)`.
 
         Returns:

@@ -188,7 +188,7 @@ def _misfit(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], reaso
     if unknown and not takes_any:
         known = [name for name in named if not (method and name == named[0])]
         listed = " and ".join(repr(name) for name in unknown)
-        what = f"{title} has no argument {listed}{keyword_hint(unknown[0], known)}"
+        what = f"{title} has no argument {listed}{keyword_hint(unknown[0], known, function.__name__ == '__call__')}"
     elif len(args) > len(by_position) and inspect.Parameter.VAR_POSITIONAL not in kinds.values():
         what = f"{title} {_positions(args, by_position, named, method, takes_any)}"
     else:

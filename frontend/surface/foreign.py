@@ -118,6 +118,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "norm": "vector_norm and matrix_norm do that, and tg.norm",
     },
     "tensorgrad.nn": {
+        "MultiheadAttention": (
+            "tg.nn.MultiHeadAttention is that, where the batch comes first, booleans of masks say where to attend, and "
+            "weights are not returned"
+        ),
         "DataParallel": "there is one device",
         "Dense": "tg.nn.Linear(in_features, out_features) is that",
         "LazyLinear": "tg.nn.Linear(in_features, out_features) is told both",
@@ -238,6 +242,12 @@ KEYWORDS: Mapping[str, str] = {
 }
 """Our names of other libraries' arguments."""
 
+MASKS: Mapping[str, str] = {
+    **dict.fromkeys(("attn_mask", "key_padding_mask", "src_mask", "src_key_padding_mask"), "mask"),
+    **dict.fromkeys(("tgt_mask", "tgt_key_padding_mask"), "mask"),
+    "memory_key_padding_mask": "memory_mask",
+}
+"""Our names of the masks of PyTorch's layers, whose booleans mean the opposite; those of its functions don't."""
 _PAIR = "returns a pair of values and indices in PyTorch, and only the values here: write axis= for the values"
 _PARTS = "takes the size of the parts, or a list of sizes"
 
@@ -279,9 +289,12 @@ def name_hint(owner: str, name: str, names: Iterable[str]) -> str:
     return (elsewhere(name) if owner.startswith("tensorgrad") else "") or nearest(name, names)
 
 
-def keyword_hint(name: str, names: Iterable[str]) -> str:
-    """Returns a suggestion for an argument that a function lacks, as the end of a message."""
+def keyword_hint(name: str, names: Iterable[str], of_layer: bool = False) -> str:
+    """Returns a suggestion for an argument that a function, or a layer, lacks, as the end of a message."""
     known = list(names)
+    if of_layer and MASKS.get(name) in known:
+        ours, axes = MASKS[name], "[:, None, None, :]" if "padding" in name else ""
+        return f"; booleans of {ours} say where to attend, those of PyTorch's layers where not: {ours}=~{name}{axes}"
     return f"; it is {KEYWORDS[name]} here" if KEYWORDS.get(name) in known else nearest(name, known)
 
 

@@ -134,6 +134,21 @@ ARGUMENTS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "has_auxiliary": (lambda: untyped.vjp(tg.sum, X, has_auxiliary=True), ArgumentError, "did you mean has_aux?"),
     "cond_fun": (lambda: untyped.while_loop(cond_fun=tg.any), ArgumentError, "it is condition here"),
     "input": (lambda: untyped.sum(input=X), ArgumentError, "no argument 'input'; it is x here"),
+    "attn_mask of a layer": (
+        lambda: untyped.nn.MultiHeadAttention(4, 2).initialized(0)(tg.ones((2, 3, 4)), attn_mask=np.ones((3, 3), bool)),
+        ArgumentError,
+        "booleans of mask say where to attend, those of PyTorch's layers where not: mask=~attn_mask;",
+    ),
+    "memory_key_padding_mask": (
+        lambda: untyped.nn.TransformerDecoderLayer(4, 2).initialized(0)(X, X, memory_key_padding_mask=X),
+        ArgumentError,
+        "memory_mask=~memory_key_padding_mask[:, None, None, :];",
+    ),
+    "attn_mask of a function": (
+        lambda: untyped.nn.scaled_dot_product_attention(X, X, X, attn_mask=X),
+        ArgumentError,
+        "no argument 'attn_mask'; did you mean mask?",
+    ),
     "expand": (lambda: X.expand(-1, 2, 3), ShapeError, "(2, 3) does not broadcast to (-1, 2, 3); -1 keeps an extent"),
 }
 
