@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -14,7 +14,7 @@ import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.nn.checks import check_in_place, drop_rate, listed, number_between, positive, trailing
 from tensorgrad.nn.initializers import Initializer, normal, uniform
-from tensorgrad.nn.module import Module
+from tensorgrad.nn.module import Module, check_replaceable
 from tensorgrad.nn.parameters import Init, as_initializer, param
 from tensorgrad.nn.weights import is_parameter
 from tensorgrad.ops.promotion import as_tensor
@@ -408,7 +408,8 @@ class Sequential(Module):
 
     Args:
         *layers: Modules or functions of one tensor; or one dict of them by name. Parameters are named by position
-            (`0.weight`) or by the dict's names.
+            (`0.weight`) or by the dict's names. Like a list, it has items to set and to delete, `append`, `insert` and
+            `extend`.
 
     Raises:
         OptionError: A layer can't be called, or a name is not an identifier.
@@ -429,11 +430,7 @@ class Sequential(Module):
             for name in named:
                 if not isinstance(name, str) or not name.isidentifier() or hasattr(Sequential, name):
                     raise OptionError(f"Sequential: the name of a layer must be a free identifier, got {name!r}")
-        for name, layer in named.items():
-            if isinstance(layer, type):
-                raise OptionError(f"Sequential: layer {name} is the class {layer.__name__}: give {layer.__name__}(...)")
-            if not callable(layer):
-                raise OptionError(f"Sequential: layer {name} can't be called: {layer!r}")
+        _check_layers(named)
         vars(self).update(named)
 
     def __call__(self, x: Any, key: Any = None) -> Any:
@@ -465,13 +462,71 @@ class Sequential(Module):
     def __getitem__(self, position: slice) -> Sequential: ...
     def __getitem__(self, position: int | slice) -> Callable[..., Any]:
         """Returns a layer; those of a slice as a `Sequential` that shares them, under their names if they have some."""
-        layers = {name: layer for name, layer in vars(self).items() if callable(layer)}
+        layers = self._layers()
         if not isinstance(position, slice):
-            return list(layers.values())[position]
-        chosen = list(layers)[position]
-        if all(name.isidentifier() for name in chosen):
-            return Sequential({name: layers[name] for name in chosen})
-        return Sequential(*(layers[name] for name in chosen))
+            return layers[position][1]
+        chosen = layers[position]
+        if all(name.isidentifier() for name, _ in chosen):
+            return Sequential(dict(chosen))
+        return Sequential(*(layer for _, layer in chosen))
+
+    def __setitem__(self, position: int, layer: Callable[..., Any]) -> None:
+        """Replaces a layer by another, under its name."""
+        layers = self._layers()
+        layers[position] = layers[position][0], layer
+        self._become(layers)
+
+    def __delitem__(self, position: int | slice) -> None:
+        """Removes layers; those after them that are named by position get new names."""
+        layers = self._layers()
+        del layers[position]
+        self._become(layers)
+
+    def append(self, layer: Callable[..., Any]) -> Self:
+        """Adds a layer at the end, and returns the module."""
+        return self.extend([layer])
+
+    def insert(self, position: int, layer: Callable[..., Any]) -> Self:
+        """Adds a layer before the one at a position, and returns the module.
+
+        Raises:
+            IndexError: There is no such position.
+        """
+        layers = self._layers()
+        if not -len(layers) <= position <= len(layers):
+            raise IndexError(f"position {position} is out of range for {len(layers)} layers")
+        layers.insert(position, ("", layer))
+        return self._become(layers)
+
+    def extend(self, layers: Iterable[Callable[..., Any]]) -> Self:
+        """Adds layers at the end, and returns the module."""
+        return self._become([*self._layers(), *(("", layer) for layer in layers)])
+
+    def _layers(self) -> list[tuple[str, Any]]:
+        return [(name, layer) for name, layer in vars(self).items() if callable(layer)]
+
+    def _become(self, layers: Sequence[tuple[str, Any]]) -> Self:
+        """Makes these its layers. A name that is no identifier becomes the layer's position.
+
+        Raises:
+            OptionError: A layer can't be called; nothing has changed then.
+            ParameterError: The module is a part of a model that a function returned.
+        """
+        named = {name if name.isidentifier() else str(i): layer for i, (name, layer) in enumerate(layers)}
+        _check_layers(named)
+        check_replaceable(self, "a layer", None)
+        for name, _ in self._layers():
+            del vars(self)[name]
+        vars(self).update(named)
+        return self
+
+
+def _check_layers(layers: Mapping[str, Any]) -> None:
+    for name, layer in layers.items():
+        if isinstance(layer, type):
+            raise OptionError(f"Sequential: layer {name} is the class {layer.__name__}: give {layer.__name__}(...)")
+        if not callable(layer):
+            raise OptionError(f"Sequential: layer {name} can't be called: {layer!r}")
 
 
 class MLP(Module):

@@ -19,7 +19,7 @@ import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, OptionError, ParameterError, ShapeError, TraceError
 from tensorgrad.nn.ambient import keyed
 from tensorgrad.nn.description import Entry, named_call
-from tensorgrad.nn.named_values import NamedValues, check_kinds
+from tensorgrad.nn.named_values import NamedValues, Path, check_kinds
 from tensorgrad.nn.parameters import Buffer, Parameter, drawing, is_float_array, parameter_of
 from tensorgrad.nn.state import State
 from tensorgrad.nn.weights import BUFFERS, PARAMETERS, Held, Kept, Leaf, Weight, described_leaf, is_leaf, is_parameter
@@ -81,8 +81,8 @@ class Module(NamedValues):
             type.__setattr__(cls, "__call__", _located(called, getattr(cls, "key_argument", None)))
 
     def __setattr__(self, name: str, value: object) -> None:
-        if self._binding is not None and name in vars(self):
-            _check_replaceable(self, name, value)
+        if name in vars(self):
+            check_replaceable(self, name, value)
         if self._binding is None and is_float_array(value) and not is_leaf(value):
             value = parameter_of(value, f"{user_line()}: {type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
@@ -126,6 +126,23 @@ class Module(NamedValues):
     def buffers(self) -> list[Any]:
         """Returns the values of `named_buffers()`."""
         return list(self.named_buffers().values())
+
+    def named_modules(self) -> dict[str, Module]:
+        """Returns the module itself, by an empty path, and all modules in it by path, each once."""
+        found = _containers("", self, set())
+        return {Path(path): node for path, node in found if isinstance(node, Module)}
+
+    def modules(self) -> list[Module]:
+        """Returns the values of `named_modules()`."""
+        return list(self.named_modules().values())
+
+    def named_children(self) -> dict[str, Module]:
+        """Returns the modules that no other module in this one contains by path, in lists and dicts too."""
+        return {Path(path): child for name, value in entries(self) for path, child in _nearest(name, value)}
+
+    def children(self) -> list[Module]:
+        """Returns the values of `named_children()`, each once."""
+        return list({id(child): child for child in self.named_children().values()}.values())
 
     def zero_grad(self) -> None:
         """Clears the gradients of the parameters of a model on a device.
@@ -382,20 +399,6 @@ def _located(method: Callable[..., Any], key_argument: str | None) -> Callable[.
     return call
 
 
-class Path(str):
-    """The path of a parameter, such as `layers.0.weight`.
-
-    Unpacking it raises, so that a PyTorch loop over pairs of a name and a parameter gets a helpful error.
-    """
-
-    __slots__ = ()
-
-    def __iter__(self) -> NoReturn:
-        raise ArgumentError(
-            "parameters and buffers come as a dict by path: for name, parameter in model.named_parameters().items()"
-        )
-
-
 class Tree(Module):
     """A dict, list or tuple of parameters and modules as a model; paths are relative to it.
 
@@ -413,16 +416,18 @@ def argument_of(model: Module) -> Any:
     return vars(model)["tree"] if isinstance(model, Tree) else model
 
 
-def _check_replaceable(module: Module, name: str, value: object) -> None:
-    """Checks that an attribute of a module with values may be set: values are not lost, nor mistaken for others.
+def check_replaceable(module: Module, name: str, value: object) -> None:
+    """Checks that an attribute of a module may be set: values are not lost, nor mistaken for others.
 
     Raises:
         ParameterError: It may not.
     """
-    binding, title = module._binding, f"{user_line()}: {type(module).__name__}.{name} is set in"
-    assert binding is not None
+    binding = module._binding
+    if binding is None:
+        return
+    title = f"{user_line()}: {type(module).__name__}.{name} is set in"
     if binding.origin is None:
-        if is_leaf(vars(module)[name]) and not (value is None or is_leaf(value) or isinstance(value, Module)):
+        if is_leaf(vars(module).get(name)) and not (value is None or is_leaf(value) or isinstance(value, Module)):
             raise ParameterError(
                 f"{title} an initialized model, where it is an array: initialized(values={{path: array}}) gives a "
                 "model with other values; on a device, copy_(array) changes this one"
@@ -526,6 +531,15 @@ def _containers(path: str, node: Any, seen: set[int]) -> Iterator[tuple[str, Any
         yield path, node
         for name, value in entries(node):
             yield from _containers(f"{path}.{name}" if path else name, value, seen)
+
+
+def _nearest(path: str, node: Any) -> Iterator[tuple[str, Module]]:
+    """Yields a module itself, or those in a container that are in no other module, with their paths."""
+    if isinstance(node, Module):
+        yield path, node
+    elif is_container(node):
+        for name, value in entries(node):
+            yield from _nearest(f"{path}.{name}", value)
 
 
 def declarations(root: Module) -> dict[str, Leaf]:

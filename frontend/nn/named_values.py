@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from tensorgrad.errors import InputError, ParameterError, TraceError
+from tensorgrad.errors import ArgumentError, InputError, ParameterError, TraceError
 from tensorgrad.nn.parameters import Buffer, Parameter
 from tensorgrad.nn.weights import Initialized, Leaf, is_live
 from tensorgrad.runtime.backend import ArraySlot, check_inputs
@@ -34,6 +34,21 @@ class Loaded(NamedTuple):
 
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
+
+
+class Path(str):
+    """The path of a parameter or module, such as `layers.0.weight`.
+
+    Unpacking it raises, so that a PyTorch loop over pairs of a name and a parameter gets a helpful error.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> NoReturn:
+        raise ArgumentError(
+            "parameters, buffers and modules come as a dict by path: "
+            "for name, parameter in model.named_parameters().items()"
+        )
 
 
 class HasLeaves(Protocol):

@@ -107,7 +107,7 @@ def _wrap_methods(kind: type, names: Iterable[str], wrap: Callable[[Any], Any]) 
 
 METHODS = ("__init__", "__call__")
 PROTOCOL = (
-    *("__getattr__", "__setattr__", "__getitem__", "__setitem__", "__len__", "__iter__"),
+    *("__getattr__", "__setattr__", "__getitem__", "__setitem__", "__delitem__", "__len__", "__iter__"),
     *("__neg__", "__abs__", "__invert__", "__divmod__", "__rdivmod__"),
     *("__bool__", "__int__", "__float__", "__complex__", "__index__", "__array__", "__format__"),
     *(f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift")),

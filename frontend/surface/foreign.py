@@ -203,7 +203,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "nelement": "p.numel() is that",
     },
     "Module": {
-        "children": "attributes are the children, and repr(model) shows the tree",
         "cpu": _MODEL_PLACE,
         "cuda": _MODEL_PLACE,
         "eval": "tg.nn.inference(model) is the form for inference",
