@@ -122,8 +122,14 @@ class PackedUpdate:
         return [vector.of(values) for vector in self.vectors]
 
 
-def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer) -> FuncOp:
-    """Returns the update of parameters by gradients in the compiler's form: one tensor for each state and scalar."""
+def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer, among: Mapping[str, Spec]) -> FuncOp:
+    """Returns the update of parameters by gradients in the compiler's form: one tensor for each state and scalar.
+
+    Args:
+        parameters: The parameters.
+        optimizer: The optimizer.
+        among: All parameters that the optimizer's patterns select from.
+    """
     types = [tensor(parameter.shape, ELEMENT_TYPES[parameter.dtype]) for parameter in parameters.values()]
     block = Block(arg_types=[*types, *types])
     gradients = list(block.args[len(types) :])
@@ -135,7 +141,7 @@ def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer) -> FuncO
     function.properties["arg_attrs"] = slots_attribute(slots)
     function.properties["res_attrs"] = slots_attribute([Slot(name, Role.GRADIENT) for name in parameters])
     module = ModuleOp([function])
-    add_updates(module, optimizer, parameters)
+    add_updates(module, optimizer, parameters, among=among)
     for pass_ in (PackUpdatesPass("step"), AppendUpdatesPass("step")):
         pass_.apply(Context(), module)
     function.detach()

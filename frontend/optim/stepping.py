@@ -32,6 +32,8 @@ STEP = "training/step"
 class Stepper:
     """An optimizer that updates tensors in place on each call of `step()`.
 
+    Tensors that require no gradient, such as frozen parameters, are skipped, and have no state.
+
     Args:
         parameters: The tensors: a list, a dict by name, or an initialized model. The optimizer's `decay=` and `groups=`
             select by these names; those of a list are "0", "1", ….
@@ -44,7 +46,7 @@ class Stepper:
 
     Raises:
         OptionError: There are no parameters, or `optimizer` is not an optimizer.
-        GradientError: A parameter requires no gradient.
+        GradientError: No parameter requires a gradient, or one is a constant, which can't.
 
     Example:
         >>> x = tg.tensor([1.0, -2.0], device="numpy", requires_grad=True)
@@ -66,19 +68,23 @@ class Stepper:
         """Initializes it, with a group of parameters for each pattern; `None` is one of all."""
         if not isinstance(optimizer, Optimizer):
             raise OptionError(f"Stepper takes an optimizer such as tg.optim.adam(1e-3), not {optimizer!r}")
-        self._parameters = _named(parameters)
+        named = _named(parameters)
+        self._parameters = {name: parameter for name, parameter in named.items() if parameter.requires_grad}
+        self._frozen = {name: parameter for name, parameter in named.items() if not parameter.requires_grad}
         self._optimizer = optimizer
-        optimizer.check_parameters({name: parameter.shape for name, parameter in self._parameters.items()})
         names = tuple(self._parameters)
         traced = self._traced(names)
         self._specs = state_specs(traced)
         self._rows = rows_of(self._specs)
         self._state: list[Array] | None = None  # one tensor for each row, from the first step on
         self._updates: dict[tuple[str, ...], PackedUpdate] = {names: packed_update(traced, self._rows)}
-        self._settings = HostSettings(optimizer.host_settings(), self._updates[names].scalars.names)
+        used = self._updates[names].scalars.names
+        if self._frozen and optimizer.groups:  # a group of them has its settings, too
+            whole = self._traced(tuple(named))
+            used = packed_update(whole, rows_of(state_specs(whole))).scalars.names
+        self._settings = HostSettings(optimizer.host_settings(), used)
         self.param_groups = [
-            ParameterGroup(optimizer, pattern, _matching(self._parameters, pattern), self._settings)
-            for pattern in patterns
+            ParameterGroup(optimizer, pattern, _matching(named, pattern), self._settings) for pattern in patterns
         ]
         self.step_count = 0
         self._are_averages = False
@@ -121,11 +127,17 @@ class Stepper:
         """Updates the parameters that have a gradient, in place.
 
         Raises:
-            GradientError: No parameter has one.
+            GradientError: No parameter has one, or one that was skipped now requires one.
             ParameterError: This is inside of `averaged`.
         """
         if self._are_averages:
             raise ParameterError("step: the parameters are averages here; train after `with optimizer.averaged():`")
+        thawed = [name for name, parameter in self._frozen.items() if parameter.requires_grad]
+        if thawed:
+            raise GradientError(
+                f"step: parameter {thawed[0]!r} required no gradient when the optimizer was made, and now it does: "
+                "make another optimizer, which updates it too"
+            )
         gradients = {
             name: gradient for name, parameter in self._parameters.items() if (gradient := parameter.grad) is not None
         }
@@ -219,8 +231,9 @@ class Stepper:
         return result
 
     def _traced(self, names: tuple[str, ...]) -> FuncOp:
-        specs = {name: Spec(self._parameters[name].shape, self._parameters[name].dtype) for name in names}
-        return traced_update(specs, self._optimizer)
+        named = {**self._parameters, **self._frozen}
+        specs = {name: Spec(parameter.shape, parameter.dtype) for name, parameter in named.items()}
+        return traced_update({name: specs[name] for name in names}, self._optimizer, specs)
 
 
 def _named(parameters: Any) -> dict[str, Array]:
@@ -228,7 +241,7 @@ def _named(parameters: Any) -> dict[str, Array]:
 
     Raises:
         OptionError: There are none, or one is not a tensor.
-        GradientError: One requires no gradient.
+        GradientError: None requires a gradient, or one is a constant.
     """
     results: dict[str, Array] = by_name(parameters)
     if not results:
@@ -239,8 +252,17 @@ def _named(parameters: Any) -> dict[str, Array]:
                 f"an optimizer takes tensors, parameter {name!r} is {result!r}; "
                 "model.initialized(seed, device=...) has tensors for what a model declares"
             )
-        if not result.requires_grad:
-            raise GradientError(f"an optimizer takes tensors with requires_grad=True, {name!r} has not")
+        if result.live is None:
+            raise GradientError(
+                f"an optimizer takes tensors on a device, and parameter {name!r} is a constant on the host: "
+                'model.initialized(0, device="cpu") has such tensors, and '
+                'tg.tensor(x, device="cpu", requires_grad=True) makes one'
+            )
+    if not any(result.requires_grad for result in results.values()):
+        raise GradientError(
+            "an optimizer takes tensors with requires_grad=True, and none of these has it: tg.tensor takes it as an "
+            "argument, and model.trainable(...) sets it for parameters that model.freeze(...) has frozen"
+        )
     devices = {parameter.device for parameter in results.values()}
     if len(devices) > 1:
         raise OptionError(f"an optimizer takes parameters of one device, not of {', '.join(devices)}")
@@ -265,7 +287,7 @@ class _Named(Stepper):
     Raises:
         OptionError: There are no parameters, or a setting is out of range.
         ArgumentError: A setting is unknown.
-        GradientError: A parameter requires no gradient.
+        GradientError: No parameter requires a gradient, or one is a constant, which can't.
     """
 
     _rule: ClassVar[Callable[..., Optimizer]]

@@ -27,7 +27,12 @@ from tensorgrad.tracing.tracer import as_result, new_argument, sanitized, tracin
 
 
 def add_updates(
-    module: ModuleOp, optimizer: Optimizer, parameters: Mapping[str, Spec], number: int = 0, host: str = ""
+    module: ModuleOp,
+    optimizer: Optimizer,
+    parameters: Mapping[str, Spec],
+    number: int = 0,
+    host: str = "",
+    among: Mapping[str, Spec] | None = None,
 ) -> None:
     """Adds the update functions of parameters to a module.
 
@@ -40,6 +45,7 @@ def add_updates(
         parameters: The parameters' shapes and dtypes, by path.
         number: The number of the optimizer in the module.
         host: The prefix of the names under which the host passes settings.
+        among: All parameters that the optimizer's patterns select from; the same by default.
 
     Raises:
         OptionError: A pattern matches no parameter, or an update function doesn't return a pair of a tensor of the
@@ -47,8 +53,8 @@ def add_updates(
         TensorgradError: An update function can't be traced.
     """
     names_in_use = {op.sym_name.data for op in module.ops if isinstance(op, FuncOp)}
-    shapes = {path: parameter.shape for path, parameter in parameters.items()}
-    optimizer.check_parameters(shapes)
+    shapes = {path: parameter.shape for path, parameter in (among or parameters).items()}
+    optimizer.check_parameters({path: shapes[path] for path in parameters}, shapes)
     for place, stage in enumerate(optimizer.stages(shapes, host)):
         for update, paths in _versions(stage, parameters):
             base = update.function.sym_name.data
@@ -65,6 +71,8 @@ def _versions(stage: ChainStage, parameters: Mapping[str, Spec]) -> list[tuple[U
     exact: dict[Hashable, tuple[Update, list[str]]] = {}
     versions: dict[Hashable, tuple[Update, list[str]]] = {}
     for path, table in stage.tables.items():
+        if path not in parameters:
+            continue
         element, shape = _computed(parameters[path]), parameters[path].shape
         key = (shape, element, *table.items())
         if key not in exact:

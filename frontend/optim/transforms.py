@@ -156,18 +156,21 @@ class Optimizer:
         """Returns whether a setting is nonzero for any parameter."""
         return any(values.get(setting) for values in (self.settings, *self.groups.values()))
 
-    def check_parameters(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def check_parameters(
+        self, shapes: Mapping[str, tuple[int, ...]], among: Mapping[str, tuple[int, ...]] | None = None
+    ) -> None:
         """Checks that every parameter has an optimizer.
 
         Args:
             shapes: The shapes of the trained parameters, by path.
+            among: The shapes of all parameters that patterns select from; the same by default.
 
         Raises:
             OptionError: One has none; says why, and what to do about it.
         """
         if self.rank is None or self.others is not None:
             return
-        covered = self._taken(shapes)
+        covered = self._taken(shapes if among is None else among)
         for path, shape in shapes.items():
             if path not in covered:
                 what = f"does not have {self.rank} axes" if len(shape) != self.rank else "is not among only="

@@ -205,8 +205,10 @@ def test_what_optimizers_refuse() -> None:
         tg.optim.SGD([], 0.1)
     with pytest.raises(tg.errors.OptionError, match=r"model\.initialized\(seed, device=\.\.\.\) has tensors"):
         tg.optim.SGD(tg.nn.Linear(2, 2).parameters(), 0.1)
-    with pytest.raises(tg.errors.GradientError, match="'0' has not"):
+    with pytest.raises(tg.errors.GradientError, match="with requires_grad=True, and none of these has it"):
         tg.optim.SGD([tg.tensor([1.0], device="numpy")], 0.1)
+    with pytest.raises(tg.errors.GradientError, match=r"'0' is a constant on the host: .*initialized\(0, device=\"cpu"):
+        tg.optim.SGD(tg.nn.Linear(2, 2).initialized(0).parameters(), 0.1)
     with pytest.raises(tg.errors.OptionError, match="parameters of one device"):
         tg.optim.SGD([leaf([1.0]), leaf([1.0], "cpu")], 0.1)
     with pytest.raises(tg.errors.OptionError, match=r"Stepper takes an optimizer such as tg\.optim\.adam"):
@@ -271,6 +273,28 @@ def test_frozen_parameters_gather_none() -> None:
     model.freeze("0.*")
     initialized = model.initialized(device="numpy")
     assert [parameter.requires_grad for parameter in initialized.parameters()] == [False, False, True, True]
+
+
+def test_optimizers_skip_frozen_parameters() -> None:
+    model = classifier()
+    model.freeze("0.*")
+    model = model.initialized(device="numpy")
+    before = {path: value.numpy() for path, value in model.named_parameters().items()}
+    groups = [{"params": model[0].parameters(), "lr": 1.0}, {"params": model[2].parameters()}]
+    optimizer: Any
+    for optimizer in (tg.optim.Adam(model, lr=0.1), tg.optim.Adam(groups, lr=0.1)):
+        assert [len(group["params"]) for group in optimizer.param_groups] in ([4], [2, 2])
+        model(np.ones((1, 64), np.float32)).sum().backward()
+        optimizer.step()
+        assert len([name for name in optimizer.state_dict() if name.startswith("adam.m/")]) == 2
+    after = {path: value.numpy() for path, value in model.named_parameters().items()}
+    changed = {path for path, value in after.items() if not np.array_equal(value, before[path])}
+    assert changed == {"2.weight", "2.bias"}
+    model.trainable("0.bias")
+    with pytest.raises(tg.errors.GradientError, match=r"step: parameter '0\.1' required no gradient when"):
+        optimizer.step()
+    averaging = tg.optim.Stepper(model, tg.optim.weight_ema(tg.optim.sgd(0.1)))
+    assert averaging.averages().keys() == {"0.bias", "2.weight", "2.bias"}
 
 
 @pytest.mark.nightly

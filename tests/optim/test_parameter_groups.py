@@ -121,3 +121,27 @@ MISTAKES: list[tuple[Any, str]] = [
 def test_mistakes(mistake: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         mistake(leaves(tg))
+
+
+def test_a_step_without_gradients_in_a_group() -> None:
+    x, y = (tg.tensor([1.0], device="numpy", requires_grad=True) for _ in range(2))
+    optimizer = tg.optim.SGD([{"params": [x], "lr": 0.5}, {"params": [y]}], lr=0.25)
+    for parameter, expected in ((x, [0.5, 1.0]), (y, [0.5, 0.75])):
+        optimizer.zero_grad()
+        parameter.sum().backward()
+        optimizer.step()
+        assert [x.tolist()[0], y.tolist()[0]] == expected
+
+
+def test_a_group_of_frozen_parameters_keeps_its_place_and_settings() -> None:
+    x = tg.tensor([1.0], device="numpy", requires_grad=True)
+    frozen = tg.tensor([1.0], device="numpy")
+    groups = [{"params": [frozen], "lr": 0.5, "weight_decay": 0.125}, {"params": [x]}]
+    optimizer = tg.optim.SGD(groups, lr=0.25)
+    assert [(group["lr"], group["weight_decay"]) for group in optimizer.param_groups] == [(0.5, 0.125), (0.25, 0.0)]
+    assert optimizer.param_groups[0]["params"][0] is frozen
+    for group in optimizer.param_groups:
+        group["lr"] = 0.5
+    x.sum().backward()
+    optimizer.step()
+    assert (x.tolist(), frozen.tolist()) == ([0.5], [1.0])
