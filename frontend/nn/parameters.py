@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
+from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError, TraceError
 from tensorgrad.nn.initializers import Initializer, constant
 from tensorgrad.ops import random
 from tensorgrad.runtime.conversion import converted, kind_of, to_numpy
 from tensorgrad.tracing.declared import Declared
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, is_float, spec
 from tensorgrad.tracing.tensor import Traced
+from tensorgrad.tracing.tracer import current_trace
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -231,8 +232,16 @@ def drawing(parameters: Mapping[str, Sampled], key: random.Key) -> Iterator[tupl
 
 
 def _draw(path: str, parameter: Sampled, key: random.Key) -> np.ndarray:
-    drawn = parameter.initializer(random.fold_in(key, zlib.crc32(path.encode())), parameter.shape, parameter.dtype)
-    values = np.asarray(drawn)
+    own = random.fold_in(key, zlib.crc32(path.encode()))
+    try:
+        values = np.asarray(parameter.initializer(own, parameter.shape, parameter.dtype))
+    except TraceError:
+        if current_trace() is None:
+            raise
+        raise TraceError(
+            f"{path} would be drawn inside a trace, where it has no numbers: initialize models outside of compiled "
+            "functions, and pass them as arguments, or give values= for all"
+        ) from None
     if values.shape != parameter.shape or values.dtype != parameter.dtype:
         what = "parameter " if isinstance(parameter, Parameter) else ""
         raise ParameterError(

@@ -153,8 +153,10 @@ def check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
         ShapeError: The labels' shape is not that of the scores without the last axis.
     """
     if not is_float(scores.dtype) or labels.dtype.kind not in "iu":
+        are_floats = is_float(scores.dtype) and is_float(labels.dtype)
         raise DTypeError(
             f"{what}: takes float logits and integer labels, not {SHORT[scores.dtype]} and {SHORT[labels.dtype]}"
+            + ('; inputs={..., "y": tg.spec(8, "i32")} declares labels, labels.astype("i32") converts' * are_floats)
         )
     if scores.shape[:-1] != labels.shape or not scores.shape:
         are_second = labels.ndim > 1 and scores.shape[:1] + scores.shape[2:] == labels.shape

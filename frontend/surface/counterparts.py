@@ -551,7 +551,6 @@ optim.sgd            -                    torch.optim.SGD              optax.sgd
 optim.schedules.constant -                    torch.optim.lr_scheduler.ConstantLR optax.constant_schedule
 optim.schedules.cosine -                    torch.optim.lr_scheduler.CosineAnnealingLR optax.cosine_decay_schedule
 optim.schedules.exponential -                    torch.optim.lr_scheduler.ExponentialLR optax.exponential_decay
-optim.schedules.from_function -                    torch.optim.lr_scheduler.LambdaLR -
 optim.schedules.join -                    torch.optim.lr_scheduler.SequentialLR optax.join_schedules
 optim.schedules.linear -                    torch.optim.lr_scheduler.LinearLR optax.linear_schedule
 optim.schedules.multi_step -                    torch.optim.lr_scheduler.MultiStepLR -

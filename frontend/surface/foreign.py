@@ -8,8 +8,11 @@ those of which there is more to say.
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable, Mapping
 from importlib import import_module
+from operator import attrgetter
+from types import FunctionType
 
 from tensorgrad.errors import UnknownNameError
 from tensorgrad.surface.counterparts import by_foreign_name
@@ -35,6 +38,15 @@ _GROUP = "group= of tg.compile divides a step among processes"
 _FOLDS = "tg.cumsum, tg.cumprod, tg.cummax and tg.logcumsumexp are running folds, and tg.scan is a loop with state"
 _READ = "reading waits for a value: float(x), x.numpy()"
 _CALL = "a model is called itself, model(x): what others name forward is __call__ here"
+_ALONE = (
+    "tg.max, tg.min, tg.median and tg.sort return the values alone, as one tensor; tg.argmax, tg.argmin and tg.argsort "
+    "have the positions"
+)
+_SMOOTH_L1 = "tg.huber(prediction, target, delta=beta) / beta is that"
+_FACTORS = (
+    "tg.optim.schedules.from_function(function) is near: the function returns the rate itself, not a factor of it, and "
+    "counts steps from 1"
+)
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "tensorgrad": {
@@ -59,6 +71,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "func": "tg.grad, tg.vjp, tg.jvp, tg.vmap and tg.hessian are functions of functions",
         "index_add": "x.at[indices].add(values) does that",
         "index_select": "tg.take(x, indices, axis) does that",
+        "smooth_l1_loss": _SMOOTH_L1,
         "kthvalue": "tg.sort(x, axis) at index k - 1 does that",
         "lax": "tg.scan, tg.cond, tg.while_loop and tg.fori_loop are loops and branches; others are in tensorgrad",
         "linear": "x @ weight + bias does that, and tg.nn.Linear in a model",
@@ -127,6 +140,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "LazyLinear": "tg.nn.Linear(in_features, out_features) is told both",
         "ModuleDict": "a dict of modules, assigned to an attribute, is found as it is",
         "ModuleList": _LIST,
+        "SmoothL1Loss": _SMOOTH_L1,
         "ParameterDict": "a dict of parameters, assigned to an attribute, is found as it is",
         "ParameterList": "a list of parameters, assigned to an attribute, is found as it is",
         "functional": "functions are in tensorgrad itself, such as tg.relu",
@@ -139,10 +153,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "ASGD": "tg.optim.sgd is the nearest",
         "LBFGS": "tg.optim.minimize(function, start, *data) is that, on all data at once",
         "lbfgs": "tg.optim.minimize(function, start, *data) is that, on all data at once",
+        "LambdaLR": _FACTORS,
         "lr_scheduler": _SCHEDULE,
         "swa_utils": "tg.optim.weight_ema(optimizer, decay) keeps averages of the parameters",
     },
     "tensorgrad.optim.schedules": {
+        "LambdaLR": _FACTORS,
         "ExponentialLR": "exponential with every=1 is that",
     },
     "tensorgrad.data": {
@@ -158,6 +174,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "seed": "tg.random.key(seed) makes a key, which every function takes first",
     },
     "Tensor": {
+        "indices": _ALONE,
+        "values": _ALONE,
         "block_until_ready": _READ,
         "dot": "x @ y does that",
         "expand_as": "x.expand(y.shape) does that",
@@ -237,6 +255,7 @@ KEYWORDS: Mapping[str, str] = {
     "num_classes": "classes",
     "output_size": "out_features",
     "p": "rate",
+    "steps": "num",
     "unbiased": "correction",
 }
 """Our names of other libraries' arguments."""
@@ -271,21 +290,37 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {lowered.get(near[0], near[0])}?" if near else ""
 
 
+def _public(name: str, places: Iterable[str]) -> str | None:
+    """Returns what is public by its name in some modules, or by another library's, without `tg.`."""
+    place = next((place for place in places if name in dir(import_module(f"tensorgrad{place}"))), None)
+    return by_foreign_name().get(name) if place is None else f"{place}.{name}".removeprefix(".")
+
+
 def elsewhere(name: str) -> str:
     """Returns where what a module lacks is public, by its name or another library's, as the end of a message."""
-    place = next((place for place in PLACES if name in dir(import_module(f"tensorgrad{place}"))), None)
-    public = by_foreign_name().get(name) if place is None else f"{place}.{name}".removeprefix(".")
+    public = _public(name, PLACES)
     return f"; tg.{public} is that" if public else ""
+
+
+def as_function(name: str) -> str:
+    """Returns how to call the function of a name that tensors lack as a method, as the end of a message."""
+    public = _public(name, ("", ".linalg", ".fft"))
+    value = attrgetter(public)(import_module("tensorgrad")) if public else None
+    if not isinstance(value, FunctionType):
+        return ""
+    return f"; tg.{public}({', '.join(inspect.signature(value).parameters)}) is a function"
 
 
 def name_hint(owner: str, name: str, names: Iterable[str]) -> str:
     """Returns a suggestion for a name that `owner` lacks, as the end of a message."""
     if name.startswith("_"):
         return ""
-    meant = NAMES.get(owner, {}).get(name)
+    is_tensor = owner == "Tensor"
+    meant = NAMES.get(owner, {}).get(name) or (NAMES["tensorgrad"].get(name) if is_tensor else None)
     if meant:
         return f"; {meant}"
-    return (elsewhere(name) if owner.startswith("tensorgrad") else "") or nearest(name, names)
+    public = as_function(name) if is_tensor else elsewhere(name) if owner.startswith("tensorgrad") else ""
+    return public or nearest(name, names)
 
 
 def keyword_hint(name: str, names: Iterable[str], of_layer: bool = False) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
@@ -247,9 +247,11 @@ class Traced(Tensor):
         )
 
     def __bool__(self) -> bool:
+        is_argument = isinstance(self._value, BlockArgument) and not self.shape
         self._concrete(
             "Python control flow (if, while, and, or, not)",
-            "use tg.where to choose between values, tg.cond or tg.while_loop to choose what runs",
+            "use tg.where to choose between values, tg.cond or tg.while_loop to choose what runs"
+            + "; static= of tg.jit names arguments that stay Python's, such as flags" * is_argument,
         )
 
     def __float__(self) -> float:

@@ -201,7 +201,7 @@ def labels_counted_from_one(at: Workplace) -> object:
     return tg.cross_entropy(at.x, [0, 1, 2, 3])  # here
 
 
-@mistake(DTypeError, "cross_entropy: takes float logits and integer labels, not f32 and f32")
+@mistake(DTypeError, 'labels, not f32 and f32; inputs={..., "y": tg.spec(8, "i32")} declares labels, labels.astype')
 def labels_of_floats(at: Workplace) -> object:
     return tg.cross_entropy(at.x, at.y[:, 0])  # here
 
@@ -231,6 +231,19 @@ def an_if_on_a_traced_value(at: Workplace) -> object:
         return x if tg.sum(x) > 0 else -x  # here
 
     return tg.jit(absolute, device="numpy")(at.x)
+
+
+@mistake(TraceError, "choose what runs; static= of tg.jit names arguments that stay Python's, such as flags")
+def a_flag_that_is_not_static(at: Workplace) -> object:
+    def scaled(x: Any, doubled: Any) -> Any:
+        return 2 * x if doubled else x  # here
+
+    return tg.jit(scaled, device="numpy")(at.x, True)
+
+
+@mistake(TraceError, "weight would be drawn inside a trace, where it has no numbers: initialize models outside")
+def a_model_initialized_in_a_trace(at: Workplace) -> object:
+    return tg.jit(lambda x: tg.nn.Linear(3, 2).initialized(0)(x), device="numpy")(at.x)  # here
 
 
 @mistake(TraceError, "tg.cond or tg.while_loop to choose what runs")
