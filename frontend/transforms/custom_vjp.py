@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic
 
@@ -14,7 +15,7 @@ from tensorgrad.dialects.tg.base import Tensor as TensorType
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
-from tensorgrad.errors import DTypeError, ShapeError, TraceError
+from tensorgrad.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from tensorgrad.runtime.tracebacks import boundary
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
@@ -74,17 +75,18 @@ class CustomVjp(Generic[Result]):
         self._forward, self._backward = forward, backward
 
     @boundary
-    def __call__(self, *args: Any) -> Result:
-        """Returns the function's value.
+    def __call__(self, *args: Any, **kwargs: Any) -> Result:
+        """Returns the function's value. Arguments by name are passed on by position, to `forward` too.
 
         Raises:
+            ArgumentError: There is no such argument, or it has no position.
             TraceError: There is no derivative yet; the function or its derivative uses traced tensors that are not
                 among its arguments; or a derivative returns what it must not.
             ShapeError, DTypeError: A derivative's results don't fit the function's.
         """
         if self._forward is None or self._backward is None:
             raise TraceError(f"{self.name} has no derivative yet; call {self.name}.defvjp before it")
-        arguments = _Arguments(self._static, args)
+        arguments = _Arguments(self._static, _by_position(self._function, args, kwargs) if kwargs else args)
         trace = current_trace()
         if trace is None:
             if device_of(arguments.leaves) is None:
@@ -113,6 +115,29 @@ def custom_vjp(function: Callable[..., Result], nondiff_argnums: Sequence[int] =
         1.0
     """
     return CustomVjp(function, nondiff_argnums)
+
+
+def _by_position(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+    """Returns all arguments of a call by position, up to the last that is given.
+
+    Raises:
+        ArgumentError: They don't bind to the function, or one has no position.
+    """
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentError(f"{function_name(function)}: {error}; it takes {signature}") from None
+    bound.apply_defaults()
+    unplaced = [name for name in kwargs if name in bound.kwargs]
+    if unplaced:
+        raise ArgumentError(
+            f"{function_name(function)}: {', '.join(unplaced)} can only be given by name, and arguments of a custom "
+            "derivative need positions: nondiff_argnums and backward refer to them"
+        )
+    names = list(signature.parameters)
+    given = max(len(args), *(names.index(name) + 1 for name in kwargs))
+    return bound.args[:given]
 
 
 class _Arguments:

@@ -13,7 +13,7 @@ from xdsl.parser import Parser
 
 import tensorgrad as tg
 from tensorgrad.dialects.tg import Tg
-from tensorgrad.errors import DTypeError, ShapeError, TraceError
+from tensorgrad.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.analyses.dominance import verify_dominance
@@ -275,3 +275,35 @@ def test_a_recomputed_call_keeps_nothing_of_the_first_time() -> None:
     LowerTgToBufPass().apply(context, module)
     results = BufferExecutor(module).run({"arg0": x})
     same(results["gradient/arg0"], gradient, 1e-6)
+
+
+def test_arguments_by_name() -> None:
+    @tg.custom_vjp
+    def scaled(x: Any, factor: Any = 2.0, offset: Any = 1.0) -> Any:
+        return x * factor + offset
+
+    def forward(x: Any, factor: Any = 2.0, offset: Any = 1.0) -> Any:
+        return x * factor + offset, (x, factor)
+
+    scaled.defvjp(forward, lambda kept, g: (3.0 * kept[1] * g, tg.sum(kept[0] * g), None))
+    call: Any = scaled
+    for function in (call, tg.jit(lambda **named: call(**named), device="numpy")):
+        same(function(x=X, offset=0.0), 2 * X)
+    same(call(X, offset=5.0), 2 * X + 5)
+    same(tg.grad(lambda x: tg.sum(call(offset=x, factor=4.0, x=x)))(X), 12.0 * np.ones(3))
+    same(tg.grad(lambda x: tg.sum(call(x=x, factor=4.0, offset=0.0)))(tg.tensor(X, device="numpy")), 12.0 * np.ones(3))
+    with pytest.raises(ArgumentError, match=r"scaled: got an unexpected keyword argument 'faktor'; it takes \(x"):
+        call(X, faktor=2.0)
+    with pytest.raises(ArgumentError, match="multiple values for argument 'x'"):
+        call(X, x=X)
+
+
+def test_an_argument_without_a_position_is_refused() -> None:
+    @tg.custom_vjp
+    def scaled(x: Any, *, factor: Any = 2.0) -> Any:
+        return x * factor
+
+    scaled.defvjp(lambda x: (scaled(x), None), lambda _, g: (g,))
+    call: Any = scaled
+    with pytest.raises(ArgumentError, match="scaled: factor can only be given by name"):
+        call(X, factor=3.0)
