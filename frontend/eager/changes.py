@@ -320,12 +320,40 @@ def _edges(inputs: Sequence[Any]) -> set[Edge]:
 
 
 def _check_certain(view: View, x: Tensor) -> None:
-    if not view.is_certain:
+    if not _is_certain(view):
         raise GradientError(
-            f"a tensor of shape {x.shape} is a reshape of one whose elements lie in another order, such "
-            "as a transposed one, and a change in place is to show in it or to be made through it: NumPy and PyTorch "
-            "copy there, so say what is meant by clone()"
+            f"a tensor of shape {x.shape} is a reshape of one whose elements lie in memory so that no strides fit this "
+            "shape, as those of a transposed one may, and a change in place is to show in it or to be made through it: "
+            "NumPy and PyTorch copy there, so say what is meant by clone()"
         )
+
+
+def _is_certain(view: View) -> bool:
+    """Returns whether a view, and those that it is of, share memory in NumPy and PyTorch, too."""
+    if view.is_certain is None:
+        around = live(view.parent).view
+        view.is_certain = (around is None or _is_certain(around)) and (not view.reshapes or _keeps_memory(view))
+    return view.is_certain
+
+
+def _keeps_memory(view: View) -> bool:
+    """Returns whether NumPy reshapes without a copy what lies in memory as the parent of a view does."""
+    places = _places(view.parent)
+    if not places.size:
+        return True
+    first = places.reshape(-1)[0]
+    strides = [places.take(min(1, extent - 1), axis).flat[0] - first for axis, extent in enumerate(places.shape)]
+    memory = np.empty(places.max() + 1, np.int8)
+    strided = np.lib.stride_tricks.as_strided(memory[first:], places.shape, strides)
+    return np.may_share_memory(memory, strided.reshape(view.again(Array(places)).shape))
+
+
+def _places(x: Array) -> np.ndarray:
+    """Returns where in memory each element of a tensor lies."""
+    view = live(x).view
+    if view is None:
+        return np.arange(x.size, dtype=np.int32).reshape(x.shape)
+    return np.asarray(view.again(Array(_places(view.parent))))
 
 
 def _put(view: View, new: Tensor, what: str) -> Tensor:

@@ -16,23 +16,24 @@ from tensorgrad.tracing.grad_mode import is_grad_enabled
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class View:
     """Describes what a tensor is a view of.
 
     Attributes:
         parent: The tensor that it was made from, which may itself be a view.
         again: Recomputes the view from a replacement of `parent`.
-        in_order: Whether its elements are in memory order.
-        is_certain: Whether it shares memory in every case. Other libraries copy in a reshape if the elements are in
-            another order.
+        in_order: Whether its elements are known to lie one after another in memory.
+        reshapes: Whether it changes the axes, for which other libraries copy where elements lie otherwise.
+        is_certain: Whether other libraries share memory here; `None` where that is not computed yet.
         is_recorded: Whether it propagates derivatives: not if it was made inside `no_grad`.
     """
 
     parent: Any
     again: Callable[[Any], Any]
     in_order: bool
-    is_certain: bool
+    reshapes: bool
+    is_certain: bool | None
     is_recorded: bool
 
 
@@ -44,7 +45,8 @@ def linked(x: Any, result: Any, again: Callable[[Any], Any], in_order: bool, res
         result: The function's result: a tensor, or a list or tuple of them.
         again: Calls the function with a replacement of `x`.
         in_order: Whether the function preserves the order of elements.
-        reshapes: Whether the function changes the axes, which requires the elements in order.
+        reshapes: Whether the function changes the axes, which is certain to share memory only where elements are in
+            order.
     """
     if not isinstance(x, Eager) or x.live is None:
         return result
@@ -59,7 +61,7 @@ def linked(x: Any, result: Any, again: Callable[[Any], Any], in_order: bool, res
         around: View | None = x.live.view
         ordered = around is None or around.in_order
         certain = (around is None or around.is_certain) and (ordered or not reshapes)
-        result.live.view = View(x, again, in_order and ordered, certain, is_grad_enabled())
+        result.live.view = View(x, again, in_order and ordered, reshapes, certain or None, is_grad_enabled())
         x.live.device.share(x, result)
     return result
 
