@@ -22,9 +22,10 @@ def weight_ema(optimizer: Optimizer, decay: float = 0.999, *, warm_up: bool = Fa
     """Keeps an exponential moving average of the parameters that an optimizer updates, beside them.
 
     After each step, `average = decay * average + (1 - decay) * parameter`; it starts as the parameter before the first
-    step (Polyak & Juditsky, 1992; PyTorch's `AveragedModel` with `get_ema_multi_avg_fn`). It is computed with the
-    update, and is a state of the optimizer, in checkpoints too. `training.averages()` returns it, and
-    `with training.averaged():` runs on it; eager optimizers have both, too.
+    step (Polyak & Juditsky, 1992). PyTorch's `AveragedModel` with `get_ema_multi_avg_fn` starts as the parameter after
+    that step, when it is updated first, and follows the same rule from then on. It is computed with the update, and is
+    a state of the optimizer, in checkpoints too. `training.averages()` returns it, and `with training.averaged():` runs
+    on it; eager optimizers have both, too.
 
     Args:
         optimizer: One of `tg.optim`, or a chain that ends with one.

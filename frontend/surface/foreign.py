@@ -54,7 +54,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "baddbmm": "x + a @ b does that",
         "addmm": "x + a @ b does that",
         "block_until_ready": _READ,
-        "ctc_loss": "there is none: docs/reference/training.md says why",
+        "ctc_loss": "there is none, as it needs a kernel of its own; tg.scan over tg.logsumexp makes a small one",
         "custom_jvp": "tg.custom_vjp has forward mode too, where its backward is linear in the cotangent",
         "debug": "tg.capture(name, x) names a value in a traced function, and training.capture(name, ...) reads it",
         "device_get": "x.numpy() has the values",

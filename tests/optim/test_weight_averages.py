@@ -77,6 +77,23 @@ def test_averages_are_those_of_pytorch() -> None:
     np.testing.assert_allclose(training.averages()["weight"], average.module.weight.detach().numpy().T, rtol=1e-5)
 
 
+def test_averages_start_before_the_first_step_where_pytorch_s_start_after_it() -> None:
+    x = tg.tensor([1.0], device="numpy", requires_grad=True)
+    ours = tg.optim.Stepper([x], tg.optim.weight_ema(tg.optim.sgd(0.1), 0.9))
+    model = torch.nn.ParameterList([torch.ones(1)])
+    average: Any = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+    theirs = torch.optim.SGD(model.parameters(), 0.1)
+    found: list[tuple[float, float]] = []
+    for _ in range(3):
+        for optimizer, parameter in ((ours, x), (theirs, model[0])):
+            optimizer.zero_grad()
+            parameter.sum().backward()
+            optimizer.step()
+        average.update_parameters(model)
+        found.append((float(ours.averages()["0"][0]), float(average.module[0].detach())))
+    np.testing.assert_allclose(found, [(0.99, 0.9), (0.971, 0.89), (0.9439, 0.871)], rtol=1e-5)
+
+
 def test_a_warm_up_forgets_the_start() -> None:
     training = compiled(tg.optim.weight_ema(tg.optim.sgd(0.1), 0.999, warm_up=True))
     expected = averaged_by_hand(training, 6, lambda step: min(0.999, (1 + step) / (10 + step)))
