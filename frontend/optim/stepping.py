@@ -68,7 +68,7 @@ class Stepper:
         """Initializes it, with a group of parameters for each pattern; `None` is one of all."""
         if not isinstance(optimizer, Optimizer):
             raise OptionError(f"Stepper takes an optimizer such as tg.optim.adam(1e-3), not {optimizer!r}")
-        named = _named(parameters)
+        self._all = named = _named(parameters)
         self._parameters = {name: parameter for name, parameter in named.items() if parameter.requires_grad}
         self._frozen = {name: parameter for name, parameter in named.items() if not parameter.requires_grad}
         self._optimizer = optimizer
@@ -146,7 +146,7 @@ class Stepper:
         update = self._update(tuple(gradients))
         scalars = update.scalars_at(self._settings.at(self.step_count + 1), self.step_count + 1)
         if self._state is None:
-            self._state = self._from_arrays({})
+            self._state = self._from_arrays(self._initial([name for name in self._parameters if name not in gradients]))
         device = next(iter(self._parameters.values())).tensor_device
         assert device is not None
         tensors = {Role.GRADIENT: gradients, Role.PARAMETER: self._parameters}
@@ -191,6 +191,18 @@ class Stepper:
             for name, value in values.items():
                 self._parameters[name].copy_(value)
 
+    def _initial(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """Returns the initial state of parameters that the first step doesn't update; it makes that of the others."""
+        values = {name: tg.array(self._parameters[name].numpy()) for name in names}
+        stages = self._optimizer.stages({name: parameter.shape for name, parameter in self._all.items()})
+        return {
+            f"{stage.label}.{key}/{name}": np.asarray(state)
+            for stage in stages
+            for name in stage.tables
+            if name in values
+            for key, state in stage.init(values[name]).items()
+        }
+
     def _from_arrays(self, states: Mapping[str, np.ndarray]) -> list[Array]:
         """Returns a tensor for each row of state; missing states are zero."""
         device = cast("tg.DeviceName", next(iter(self._parameters.values())).device)
@@ -231,8 +243,7 @@ class Stepper:
         return result
 
     def _traced(self, names: tuple[str, ...]) -> FuncOp:
-        named = {**self._parameters, **self._frozen}
-        specs = {name: Spec(parameter.shape, parameter.dtype) for name, parameter in named.items()}
+        specs = {name: Spec(parameter.shape, parameter.dtype) for name, parameter in self._all.items()}
         return traced_update({name: specs[name] for name in names}, self._optimizer, specs)
 
 

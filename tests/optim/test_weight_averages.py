@@ -94,6 +94,20 @@ def test_averages_start_before_the_first_step_where_pytorch_s_start_after_it() -
     np.testing.assert_allclose(found, [(0.99, 0.9), (0.971, 0.89), (0.9439, 0.871)], rtol=1e-5)
 
 
+def test_a_parameter_without_a_gradient_in_the_first_step_has_an_average_too() -> None:
+    x, y = (
+        tg.tensor([value], dtype, device="numpy", requires_grad=True) for value, dtype in ((1.0, "f32"), (5.0, "f16"))
+    )
+    optimizer = tg.optim.Stepper({"x": x, "y": y}, tg.optim.weight_ema(tg.optim.sgd(0.5, momentum=0.5), 0.5))
+    x.sum().backward()
+    optimizer.step()
+    assert {name: value.tolist() for name, value in optimizer.averages().items()} == {"x": [0.75], "y": [5.0]}
+    optimizer.zero_grad()
+    y.sum().backward()
+    optimizer.step()
+    assert {name: value.tolist() for name, value in optimizer.averages().items()} == {"x": [0.75], "y": [4.75]}
+
+
 def test_a_warm_up_forgets_the_start() -> None:
     training = compiled(tg.optim.weight_ema(tg.optim.sgd(0.1), 0.999, warm_up=True))
     expected = averaged_by_hand(training, 6, lambda step: min(0.999, (1 + step) / (10 + step)))
