@@ -5,7 +5,7 @@
 // RUN: not tg-opt %s -p 'grad{by=1}' 2>&1 | filecheck %s --check-prefix NAME
 
 // RUN: not tg-opt %S/options.mlir -p 'grad{function=loss wrt=0,0}' 2>&1 | filecheck %s --check-prefix TWICE
-// TWICE: tg-opt: error: wrt names argument 0 of @loss twice
+// TWICE: tg-opt: error: grad: wrt names argument 0 of @loss twice
 // RUN: not tg-opt %S/options.mlir -p 'grad{function=loss result=2}' 2>&1 | filecheck %s --check-prefix RESULT
 
 // RESULT: @loss has no result 2
