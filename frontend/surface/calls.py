@@ -157,8 +157,9 @@ def _renamed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> d
     for name, value in kwargs.items():
         ours = SAME.get(name, name)
         ours = ours if name not in parameters and ours in parameters else name
-        if ours != name and "axis" not in kwargs and function.__name__ in DIFFERENT:
-            raise ArgumentError(f"{_title(function, args)} with {name}= {DIFFERENT[function.__name__]}")
+        different = DIFFERENT.get(function.__name__) if ours != name else None
+        if different is not None and different[1].isdisjoint(kwargs):
+            raise ArgumentError(f"{_title(function, args)} with {name}= {different[0]}")
         if ours in renamed or (ours != name and ours in kwargs):
             raise ArgumentError(f"{_title(function, args)} got {name}= and {ours}=, which are the same: give one")
         renamed[ours] = value

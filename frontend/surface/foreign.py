@@ -266,17 +266,28 @@ MASKS: Mapping[str, str] = {
     "memory_key_padding_mask": "memory_mask",
 }
 """Our names of the masks of PyTorch's layers, whose booleans mean the opposite; those of its functions don't."""
+_AXIS = frozenset({"axis"})
 _PAIR = "returns a pair of values and indices in PyTorch, and only the values here: write axis= for the values"
 _PARTS = "takes the size of the parts, or a list of sizes"
+_UNBIASED = "divides by n - 1 in PyTorch, and by n here: write correction=1 for the one, and axis= for the other"
 
-DIFFERENT: Mapping[str, str] = {
-    "max": f"{_PAIR}, or tg.amax, and tg.argmax for the positions",
-    "min": f"{_PAIR}, or tg.amin, and tg.argmin for the positions",
-    "sort": f"{_PAIR}, and tg.argsort for the positions",
-    "median": f"{_PAIR}, of which an even number has the mean of two as its median, and tg.argsort for positions",
-    "split": f"{_PARTS} in PyTorch, and here the number of parts, or a list of where they begin: write axis= for that",
+DIFFERENT: Mapping[str, tuple[str, frozenset[str]]] = {
+    "max": (f"{_PAIR}, or tg.amax, and tg.argmax for the positions", _AXIS),
+    "min": (f"{_PAIR}, or tg.amin, and tg.argmin for the positions", _AXIS),
+    "sort": (f"{_PAIR}, and tg.argsort for the positions", _AXIS),
+    "median": (
+        f"{_PAIR}, of which an even number has the mean of two as its median, and tg.argsort for positions",
+        _AXIS,
+    ),
+    "split": (
+        f"{_PARTS} in PyTorch, and here the number of parts, or a list of where they begin: write axis= for that",
+        _AXIS,
+    ),
+    "std": (_UNBIASED, _AXIS | {"correction"}),
+    "var": (_UNBIASED, _AXIS | {"correction"}),
 }
-"""Functions that PyTorch's names of arguments would silently give another meaning, and what to write."""
+"""Functions that PyTorch's names of arguments would silently give another meaning, what to write, and the arguments
+beside which the meaning is clear."""
 
 PLACES = ("", ".nn", ".random", ".linalg", ".fft", ".optim", ".data", ".initializers", ".callbacks")
 """The public modules whose names may be looked for in another one."""

@@ -103,7 +103,7 @@ def test_the_axis_of_gather_comes_second() -> None:
 
 def test_other_libraries_names_of_arguments() -> None:
     numbers = np.asarray(X)
-    reductions = "sum amax amin mean prod any all var std logsumexp argmax argmin norm"
+    reductions = "sum amax amin mean prod any all logsumexp argmax argmin norm"
     for name in reductions.split():
         expected = getattr(X, name)(axis=1, keepdims=True)
         assert expected.shape == (2, 1)
@@ -125,6 +125,11 @@ OTHERWISE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "median": (lambda x: x.median(dim=1), rf"median\(\) with dim= {PAIRS}.* mean of two"),
     "sort": (lambda x: untyped.sort(x, dim=1), rf"sort\(\) with dim= {PAIRS}.* tg\.argsort for the positions$"),
     "split": (lambda x: x.split(1, dim=1), r"split\(\) with dim= takes the size of the parts, .* the number of parts"),
+    "std": (
+        lambda x: x.std(dim=1),
+        r"std\(\) with dim= divides by n - 1 in PyTorch, and by n here: write correction=1",
+    ),
+    "var": (lambda x: untyped.var(x, 0, keepdim=True), r"var\(\) with keepdim= divides by n - 1 in PyTorch"),
 }
 
 
@@ -136,6 +141,11 @@ def test_arguments_that_would_mean_something_else_are_refused(name: str, kind: C
         call(kind(np.ones((2, 3), np.float32)))
     with pytest.raises(ArgumentError, match=message):
         tg.jit(call, device="numpy")(X)
+
+
+def test_a_correction_says_which_variance_is_meant() -> None:
+    assert np.array_equal(X.var(dim=1, correction=1), X.var(axis=1, correction=1))
+    assert X.std(axis=0, keepdim=True).shape == (1, 3)
 
 
 def test_arguments_are_renamed_in_traces_too() -> None:
