@@ -18,11 +18,9 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
-    ModuleOp,
     NoneAttr,
     StringAttr,
     SymbolRefAttr,
-    VectorType,
     i8,
     i64,
 )
@@ -43,23 +41,25 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
+from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.bindings import Buffer as Buffer
+from tensorgrad.dialects.bindings import buffer_bytes as buffer_bytes
+from tensorgrad.dialects.bindings import element_bytes as element_bytes
+from tensorgrad.dialects.bindings import verify_bindings
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.counting_sort import CountingSortOp
 from tensorgrad.dialects.native_schedules import RecipeSchedule
 from tensorgrad.dialects.ranges import is_index, range_of_expression, stays_within
 from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.dialects.schedule import ScheduleAttr, loops_of
-from tensorgrad.dialects.signature import Role
+from tensorgrad.dialects.signature import NAME, ROLE, Role, read_slot
 from tensorgrad.dialects.tg.base import ints, short_ints
 
 ROW = "buf.row"
 """Marks a view that aliases the views in its range, and the zeros between them."""
-
-Buffer: TypeAlias = MemRefType[Attribute]
 
 SingleOp: TypeAlias = AttentionOp | CollectiveOp | CountingSortOp
 """An op that is all that a kernel consists of: it takes the place of stages."""
@@ -86,21 +86,6 @@ def buffer_type(shape: Sequence[int], element: Attribute) -> Buffer:
 @lru_cache(maxsize=1 << 11)
 def _buffer_type(shape: tuple[int, ...], element: Attribute) -> Buffer:
     return MemRefType(element, shape)
-
-
-def element_bytes(element: Attribute) -> int:
-    """Returns the bytes of an element on a device; an `i1` is one 32-bit word."""
-    if element == i8:
-        return 1
-    width = getattr(element, "bitwidth", None)
-    if width is None:
-        raise VerifyException(f"{element} has no width in memory")
-    return 4 if width == 1 else cast(int, width) // 8
-
-
-def buffer_bytes(kind: Buffer) -> int:
-    """Returns the bytes of a memref on a device."""
-    return kind.element_count() * element_bytes(kind.get_element_type())
 
 
 def optional(keyword: str, operands: str) -> str:
@@ -489,6 +474,9 @@ class ViewOp(IRDLOperation):
             )
         if not isinstance(self.result.type.layout, NoneAttr):
             raise VerifyException("a view must be contiguous")
+        if (NAME in self.attributes) != (ROLE in self.attributes):
+            raise VerifyException(f"a view that the caller knows has both {NAME} and {ROLE}")
+        read_slot(self.attributes)
 
 
 @irdl_op_definition
@@ -617,47 +605,10 @@ class DispatchOp(IRDLOperation):
         before = self.prev_op
         while before is not None and not isinstance(before, DispatchOp):
             before = before.prev_op
-        if before is None:  # the first one stands for all of its block, so that kernels are listed once
-            _verify_kernels(self)
-
-
-def _verify_kernels(first: DispatchOp) -> None:
-    """Raises a `VerifyException` if a dispatch of a block names no kernel, or binds other buffers than it takes."""
-    module = first.get_toplevel_object()
-    if not isinstance(module, ModuleOp) or first.parent is None:
-        return
-    kernels: dict[str, Operation] = {}
-    for op in module.body.block.ops:
-        if (symbol := op.get_trait(SymbolOpInterface)) is not None and (name := symbol.get_sym_attr_name(op)):
-            kernels[name.data] = op
-    for op in first.parent.ops:
-        if isinstance(op, DispatchOp):
-            name = op.kernel.string_value()
-            if name not in kernels:
-                raise VerifyException(f"there is no kernel @{name}")
-            _verify_bindings(op, kernels[name])
-
-
-def _verify_bindings(dispatch: DispatchOp, kernel: Operation) -> None:
-    """Raises a `VerifyException` if bindings are not those of a kernel whose buffers have a size.
-
-    A kernel's buffers are flat, and their elements may be vectors, or words that hold short integers.
-    """
-    if kernel.name not in ("wgsl.kernel", "cpu.kernel"):
-        return
-    arguments = kernel.regions[0].block.arg_types
-    taken = [cast(Buffer, kind) for kind in arguments if isinstance(kind, MemRefType)]
-    bound = [cast(Buffer, kind) for kind in dispatch.bindings.types]
-    what = f"dispatch of @{dispatch.kernel.string_value()}"
-    if len(bound) != len(taken):
-        raise VerifyException(f"{what}: it takes {len(taken)} bindings, got {len(bound)}")
-    for number, (binding, buffer) in enumerate(zip(bound, taken, strict=True)):
-        element, lanes = buffer.get_element_type(), 1
-        if isinstance(element, VectorType):
-            vector = cast("VectorType[Attribute]", element)
-            element, lanes = vector.get_element_type(), vector.element_count()
-        if buffer_bytes(binding) != buffer.element_count() * lanes * element_bytes(element):
-            raise VerifyException(f"{what}: binding {number} is a {buffer}, got a {binding}")
+        if before is None and self.parent is not None:  # stands for all of its block: kernels are listed once
+            dispatches = [op for op in self.parent.ops if isinstance(op, DispatchOp)]
+            bound = [(op.kernel.string_value(), op.bindings.types) for op in dispatches]
+            verify_bindings(self.get_toplevel_object(), bound)
 
 
 def segments(inputs: int, outputs: int) -> Attribute:

@@ -106,21 +106,23 @@ def read_slot(attributes: dict[str, Attribute], name: str = "", role: Role = Rol
     """Returns the slot in `attributes`; `name` and `role` are the defaults.
 
     Raises:
-        VerifyException: There is no such role.
+        VerifyException: There is no such role, or an attribute is no text.
     """
-
-    def text(key: str, default: str) -> str:
-        attribute = attributes.get(key)
-        return attribute.data if isinstance(attribute, StringAttr) else default
-
-    formula, dtype = attributes.get(FORMULA), attributes.get(DTYPE)
+    own_name, own_role = _text(attributes, NAME), _text(attributes, ROLE)
     return Slot(
-        text(NAME, name),
-        role_of(text(ROLE, role)),
-        formula.data if isinstance(formula, StringAttr) else None,
+        name if own_name is None else own_name,
+        role if own_role is None else role_of(own_role),
+        _text(attributes, FORMULA),
         attributes.get(VALUE),
-        dtype.data if isinstance(dtype, StringAttr) else None,
+        _text(attributes, DTYPE),
     )
+
+
+def _text(attributes: dict[str, Attribute], key: str) -> str | None:
+    attribute = attributes.get(key)
+    if attribute is not None and not isinstance(attribute, StringAttr):
+        raise VerifyException(f"{key} must be a string, got {attribute}")
+    return None if attribute is None else attribute.data
 
 
 def role_of(text: str) -> Role:

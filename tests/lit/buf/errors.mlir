@@ -654,3 +654,30 @@ func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: a view that the caller knows has both tg.name and tg.role
+func.func @f() {
+  %0 = buf.arena "a" role = "input" : memref<16xi8>
+  %1 = buf.view %0[0] attributes {tg.name = "x"} : memref<16xi8> to memref<4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: role 'inputs' is not one of parameter, state, input
+func.func @f() {
+  %0 = buf.arena "a" role = "input" : memref<16xi8>
+  %1 = buf.view %0[0] attributes {tg.name = "x", tg.role = "inputs"} : memref<16xi8> to memref<4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: tg.role must be a string, got 1 : i64
+func.func @f() {
+  %0 = buf.arena "a" role = "input" : memref<16xi8>
+  %1 = buf.view %0[0] attributes {tg.name = "x", tg.role = 1} : memref<16xi8> to memref<4xf32>
+  func.return
+}

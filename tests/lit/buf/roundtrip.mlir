@@ -94,7 +94,7 @@ func.func @planned() {
   %parameters = buf.arena "parameters" role = "parameter" : memref<1024xi8>
   %workspace = buf.arena "workspace" role = "workspace" attributes {note = "kept"} : memref<512xi8>
   %weight = buf.view %parameters[0] : memref<1024xi8> to memref<4x3xf32>
-  %bias = buf.view %parameters[256] attributes {tg.name = "bias"} : memref<1024xi8> to memref<3xf32>
+  %bias = buf.view %parameters[256] attributes {tg.name = "bias", tg.role = "parameter"} : memref<1024xi8> to memref<3xf32>
   func.return
 }
 // CHECK-LABEL: func.func @planned(
@@ -102,7 +102,7 @@ func.func @planned() {
 // CHECK-NEXT:   %parameters = buf.arena "parameters" role = "parameter" : memref<1024xi8>
 // CHECK-NEXT:   %workspace = buf.arena "workspace" role = "workspace" attributes {note = "kept"} : memref<512xi8>
 // CHECK-NEXT:   %weight = buf.view %parameters[0] : memref<1024xi8> to memref<4x3xf32>
-// CHECK-NEXT:   %bias = buf.view %parameters[256] attributes {tg.name = "bias"} : memref<1024xi8> to memref<3xf32>
+// CHECK-NEXT:   %bias = buf.view %parameters[256] attributes {tg.name = "bias", tg.role = "parameter"} : memref<1024xi8> to memref<3xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
