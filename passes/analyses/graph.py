@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from xdsl.dialects.func import FuncOp
@@ -325,6 +326,29 @@ def starts_of(order: Sequence[KernelOp]) -> dict[KernelOp, KernelOp]:
         for kernel in order
         if kernel.collective is not None and kernel.collective.is_wait
     }
+
+
+@dataclass(frozen=True)
+class ExecutionOrder:
+    """The order in which kernels run.
+
+    Attributes:
+        places: The number of each kernel.
+        starts: For each kernel that waits for a collective, the one that starts it and begins to write its results.
+    """
+
+    places: Mapping[KernelOp, int]
+    starts: Mapping[KernelOp, KernelOp]
+
+    @staticmethod
+    def of(order: Sequence[KernelOp]) -> ExecutionOrder:
+        """Returns the order of kernels that are listed as they run."""
+        return ExecutionOrder({kernel: place for place, kernel in enumerate(order)}, starts_of(order))
+
+    def reads_after(self, buffer: SSAValue, writer: KernelOp) -> bool:
+        """Returns whether a kernel reads a buffer after another has begun to write."""
+        start = self.places[self.starts.get(writer, writer)]
+        return any(self.places.get(kernel, start) > start for kernel in users(buffer))
 
 
 def steps_of(order: Sequence[KernelOp]) -> dict[KernelOp, int]:

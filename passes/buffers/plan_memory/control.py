@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_bytes, element_of
 from tensorgrad.dialects.buf_control import ChooseOp, RepeatOp, RunOp, row_type
 from tensorgrad.passes.analyses.blocks import rounded_up
-from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, starts_of, steps_of, users
+from tensorgrad.passes.analyses.graph import ExecutionOrder, KernelGraph, has_calls, starts_of, steps_of
 from tensorgrad.passes.analyses.storage import writes_in_place
 
 
@@ -280,14 +280,12 @@ def _updates_in_place(function: FuncOp) -> dict[SSAValue, SSAValue]:
     if has_calls(function):
         return {}
     graph = KernelGraph.of(function)
-    order = graph.order()
-    starts = starts_of(order)
+    execution = ExecutionOrder.of(graph.order())
     results: dict[SSAValue, SSAValue] = {}
     for old, new in graph.updates.items():
         writer = graph.writer(new)
-        if writer is None or new not in graph.in_place or not writes_in_place(writer, old, new):
+        if writer is None or new not in graph.in_place or execution.reads_after(old, writer):
             continue
-        behind = order[order.index(starts.get(writer, writer)) + 1 :]
-        if not any(kernel in behind for kernel in users(old)):
+        if writes_in_place(writer, old, new):
             results[new] = old
     return results

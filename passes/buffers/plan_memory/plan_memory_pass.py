@@ -35,7 +35,7 @@ from tensorgrad.dialects.functions import is_private
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Role, Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
-from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, starts_of, steps_of, updates_of, users
+from tensorgrad.passes.analyses.graph import ExecutionOrder, KernelGraph, has_calls, steps_of, updates_of
 from tensorgrad.passes.analyses.storage import (
     LEAST_WORKSPACE_BYTES,
     PACKED,
@@ -117,8 +117,7 @@ class _FunctionPlan:
         self.arguments = list(self.block.args)
         self.graph = KernelGraph.of(function)
         self.order = self.graph.order()
-        self.places = {kernel: place for place, kernel in enumerate(self.order)}
-        self.starts = starts_of(self.order)
+        self.execution = ExecutionOrder.of(self.order)
         self.packs: dict[PackOp, SSAValue | None] = {}
         self.anchor = next(op for op in self.block.ops if not isinstance(op, PackOp))
         self.total = 0
@@ -200,12 +199,7 @@ class _FunctionPlan:
             return False  # the kernel reads the row at other indices than it writes the parts
         possible = all(self.graph.updates[part] in self.graph.in_place for part in parts)
         possible = possible and writes_in_place(writer, old, new)
-        return possible and not any(self._read_again(part, writer) for part in parts)
-
-    def _read_again(self, old: SSAValue, writer: KernelOp) -> bool:
-        """Returns whether a kernel after the writer, or after the start of its exchange, reads the old value."""
-        start = self.places[self.starts.get(writer, writer)]
-        return any(self.places.get(kernel, start) > start for kernel in users(old))
+        return possible and not any(self.execution.reads_after(part, writer) for part in parts)
 
     # Rows
 
@@ -332,12 +326,12 @@ class _FunctionPlan:
 
     def _workspace(self) -> dict[SSAValue, SSAValue]:
         """Creates views for allocations, which overlap where lifetimes are disjoint."""
-        number = steps_of(self.order)
+        number, starts = steps_of(self.order), self.execution.starts
         values = [op.memref for op in self._allocations() if row_of(op.memref) is None]
         ranges: list[Range] = []
         for value in values:
             kernels = [use.operation for use in value.uses if isinstance(use.operation, KernelOp)]
-            begun = [self.starts[kernel] for kernel in kernels if kernel in self.starts and value in kernel.outputs]
+            begun = [starts[kernel] for kernel in kernels if kernel in starts and value in kernel.outputs]
             steps = [number[kernel] for kernel in (*kernels, *begun)]
             ranges.append(Range(buffer_bytes(value.type), min(steps), max(steps)))
         places = zip(values, self._shared_places(ranges), strict=True)
