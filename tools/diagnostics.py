@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -81,17 +82,29 @@ def _expectation(written: int, line: int | None, match: re.Match[str]) -> Expect
 
 
 class TrackingParser(LocatingParser):
-    """The parser, which also remembers where each op begins."""
+    """The parser, which also remembers where each op begins: that is its location, unless the text has another one.
 
-    def __init__(self, context: Context, text: str | bytes, name: str = "<unknown>"):
+    Args:
+        context: The dialects.
+        text: The text.
+        name: Its name in messages and locations.
+        lines_before: The lines before the text in its file.
+    """
+
+    def __init__(self, context: Context, text: str | bytes, name: str = "<unknown>", lines_before: int = 0):
         super().__init__(context, text, name)
         self.starts: dict[Operation, int] = {}
+        self._name, self._lines_before = StringAttr(name), lines_before
+        self._line_ends = [match.start() for match in re.finditer("\n", self.lexer.input.content)]
 
     def parse_operation(self) -> Operation:
         """Parses an op, and records its place."""
         start = self._current_token.span.start
         op = super().parse_operation()
         self.starts[op] = start
+        if isinstance(op.location, UnknownLoc):
+            line = self._lines_before + bisect_left(self._line_ends, start) + 1
+            op.location = FileLineColLoc(self._name, IntAttr(line), IntAttr(0))
         return op
 
 

@@ -68,6 +68,7 @@ class TgOpt(xDSLOptMain):
     def __init__(self, args: Sequence[str] | None = None):
         """Parses the command line; exits with a usage message if it is malformed."""
         self._starts: Mapping[Operation, int] = {}
+        self._lines_before = 0
         self._timing: Timing | None = None
         super().__init__("tensorgrad's modular optimizer driver: reads IR, runs passes, prints what they leave.", args)
 
@@ -127,7 +128,7 @@ class TgOpt(xDSLOptMain):
                 content.decode()
             except UnicodeDecodeError as error:
                 raise ProgramError(f"{self.get_input_name()} is no text: {error}") from error
-            parser = TrackingParser(self.ctx, content, self.get_input_name())
+            parser = TrackingParser(self.ctx, content, self.get_input_name(), self._lines_before)
             self._starts = parser.starts
             return parser.parse_module(not self.args.no_implicit_module)
 
@@ -271,6 +272,7 @@ class TgOpt(xDSLOptMain):
     def _processed(self, chunk: IO[bytes], extension: str, offset: int) -> str:
         """Returns the output for a part of the input, or none for an error that is expected or printed."""
         content = chunk.read()
+        self._lines_before = offset
         module: ModuleOp | None = None
         error: Exception | None = None
         text = ""

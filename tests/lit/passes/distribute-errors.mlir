@@ -8,7 +8,7 @@ func.func @f(%x: tensor<8xf32> {tg.name = "x", tg.role = "input"}) -> tensor<8xf
   func.return %0 : tensor<8xf32>
 }
 
-// CHECK: tg.all_reduce at <unknown> is in a distributed step, which already computes on the batch of all processes; remove it
+// CHECK: tg.all_reduce at {{.*}}distribute-errors.mlir:{{[0-9]+}} is in a distributed step, which already computes on the batch of all processes; remove it
 // PARTS: distribute: input 'x' of @f is tensor<8xf32>: its first axis, of extent 8, is not divisible by 3
 // RANK: distribute: rank 2 is out of range for a group of 2 processes
 // SHARD: distribute: shard must be 'optimizer' or empty, got 'all'

@@ -2,7 +2,7 @@
 // RUN: sed 's/%4\[256\]/%4[512]/' %s | tg-opt --prove -o %t 2>&1 | filecheck %s --check-prefix RIGHT
 
 // Memory that a kernel reads, by a buffer that was written, holds what was written there: here %z lies in a part of %y.
-// CHECK: memory plan of @overwritten: the kernel reads operand 0 from memory that no longer holds it: the kernel wrote there, in bytes 0 to 512 of the arena 'workspace', as another buffer
+// CHECK: memory plan of @overwritten: the kernel at {{.*}}mlir:31 reads operand 0 from memory that no longer holds it: the kernel at {{.*}}mlir:23 wrote there, in bytes 0 to 512 of the arena 'workspace', as another buffer
 // RIGHT: memory plan of @overwritten proved
 func.func @overwritten() {
   %0 = buf.arena "inputs" role = "input" : memref<512xi8>

@@ -36,7 +36,7 @@ func.func @wholes() {
 
 // The last entry is not stored.
 // CHECK: partly  cpu      1x1x1  refuted by z3  proved  proved    proved
-// CHECK-NEXT: partly: bounds refuted: memref.load may read what is not stored: turn#{{[0-9]+}} = 7
+// CHECK-NEXT: partly: bounds refuted: memref.load ({{.*}}mlir:{{[0-9]+}}) may read what is not stored: turn#{{[0-9]+}} = 7
 cpu.kernel @partly access = ["read", "read_write"] {
 ^bb0(%x: memref<16xf32>, %y: memref<8xf32>, %first: index, %last: index):
   %table = memref.alloca() : memref<8xi32>
@@ -69,7 +69,7 @@ func.func @partlies() {
 
 // Entries of even numbers are kept, as many as the first loop has counted; they are not all below what is claimed.
 // CHECK: kept    cpu      1x1x1  unknown  proved  proved    unknown
-// CHECK-NEXT: kept: bounds unknown: memref.load may read what is not below 6: it depends on data, carried#{{[0-9]+}}, load#{{[0-9]+}}{{$}}
+// CHECK-NEXT: kept: bounds unknown: memref.load ({{.*}}mlir:{{[0-9]+}}) may read what is not below 6: it depends on data, carried#{{[0-9]+}}, load#{{[0-9]+}}{{$}}
 cpu.kernel @kept access = ["read", "read_write"] {
 ^bb0(%x: memref<8xf32>, %y: memref<8xf32>, %first: index, %last: index):
   %table = memref.alloca() : memref<8xi32>

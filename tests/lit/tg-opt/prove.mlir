@@ -23,7 +23,7 @@ func.func @points() {
 
 // The guard lets one invocation too many through.
 // CHECK: late    wgsl     2x1x1  refuted by z3
-// CHECK-NEXT: late: bounds refuted: memref.load may be out of bounds, at 64 * workgroup_id.x + local_id.x of 100: local_id.x = 36, workgroup_id.x = 1
+// CHECK-NEXT: late: bounds refuted: memref.load ({{.*}}mlir:{{[0-9]+}}) may be out of bounds, at 64 * workgroup_id.x + local_id.x of 100: local_id.x = 36, workgroup_id.x = 1
 wgsl.kernel @late workgroup_size = [64, 1, 1] access = ["read", "read_write"] {
 ^bb0(%x: memref<100xf32>, %y: memref<100xf32>):
   %i = wgsl.global_id dim = 0
@@ -45,7 +45,7 @@ func.func @lates() {
 
 // Each invocation reads what the next one wrote, without a barrier; the buffer's second half is not written.
 // CHECK: rotate  wgsl     1x1x1  proved  refuted by z3  proved    {{unknown|proved}}
-// CHECK-NEXT: rotate: races refuted: memref.store and memref.load of two invocations may use one element: local_id.x = {{[0-9]+}}, local_id.x' = {{[0-9]+}}
+// CHECK-NEXT: rotate: races refuted: memref.store ({{.*}}mlir:{{[0-9]+}}) and memref.load ({{.*}}mlir:{{[0-9]+}}) of two invocations may use one element: local_id.x = {{[0-9]+}}, local_id.x' = {{[0-9]+}}
 // CHECK-NEXT: rotate: results unknown: binding 0: 64 of 128 elements are written
 wgsl.kernel @rotate workgroup_size = [64, 1, 1] access = ["read_write"] {
 ^bb0(%x: memref<128xf32>):
@@ -71,8 +71,8 @@ func.func @rotates() {
 
 // Half of the invocations reach the barrier; which element is read depends on data.
 // CHECK: half    wgsl     1x1x1  unknown  proved  refuted by z3  proved
-// CHECK-NEXT: half: bounds unknown: memref.load may be out of bounds, at wrapped(%p[local_id.x]) of 64: it depends on data, %p[local_id.x]
-// CHECK-NEXT: half: barriers refuted: wgsl.barrier is not reached by all invocations: local_id.x = {{[0-9]+}}, local_id.x' = {{[0-9]+}}
+// CHECK-NEXT: half: bounds unknown: memref.load ({{.*}}mlir:{{[0-9]+}}) may be out of bounds, at wrapped(%p[local_id.x]) of 64: it depends on data, %p[local_id.x]
+// CHECK-NEXT: half: barriers refuted: wgsl.barrier ({{.*}}mlir:{{[0-9]+}}) is not reached by all invocations: local_id.x = {{[0-9]+}}, local_id.x' = {{[0-9]+}}
 wgsl.kernel @half workgroup_size = [64, 1, 1] access = ["read", "read", "read_write"] {
 ^bb0(%p: memref<64xi32>, %x: memref<64xf32>, %y: memref<64xf32>):
   %i = wgsl.local_index
@@ -140,5 +140,5 @@ func.func @runs() {
   func.return
 }
 
-// CHECK: tg-opt: error: kernel late: bounds: memref.load may be out of bounds
-// CHECK: tg-opt: error: kernel tasks: races: memref.store and memref.store of two invocations may use one element
+// CHECK: tg-opt: error: kernel late: bounds: memref.load ({{.*}}mlir:{{[0-9]+}}) may be out of bounds
+// CHECK: tg-opt: error: kernel tasks: races: memref.store ({{.*}}mlir:{{[0-9]+}}) and memref.store ({{.*}}mlir:{{[0-9]+}}) of two invocations may use one element
