@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -81,6 +81,15 @@ def clone_body(code: Code, block: Block, env: dict[SSAValue, SSAValue], loops: L
             return [code.value(env.get(operand, operand)) for operand in op.operands]
         clone_op(code, op, env, loops)
     return []
+
+
+def clone_needed(
+    code: Code, block: Block, env: dict[SSAValue, SSAValue], needed: Collection[SSAValue], loops: Loops
+) -> None:
+    """Clones the ops of a body that compute needed values, as far as these are not known yet."""
+    for op in block.ops:
+        if any(result in needed and result not in env for result in op.results):
+            clone_op(code, op, env, loops)
 
 
 def clone_op(code: Code, op: Operation, env: dict[SSAValue, SSAValue], loops: Loops) -> None:

@@ -21,7 +21,7 @@ from tensorgrad.passes.analyses.axes import axes_of_values, needed_for
 from tensorgrad.passes.analyses.factors import Strides, lies_along_steps, operand_of, strides_of
 from tensorgrad.passes.analyses.windows import LEAST_RUN, OperandPosition, places_of, run_along
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.stage_bodies import clone_op
+from tensorgrad.passes.codegen.common.stage_bodies import clone_needed
 from tensorgrad.passes.codegen.common.stage_loops import Loops, strided
 from tensorgrad.passes.codegen.llvm.loops import parallel
 from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Put, sequential
@@ -247,9 +247,7 @@ class Factor:
 
     def compute(self, code: Code, known: dict[SSAValue, SSAValue], needed: set[SSAValue], loops: Loops) -> None:
         """Computes the needed values that are not known yet."""
-        for op in self.tile.stage.body.block.ops:
-            if any(result in needed and result not in known for result in op.results):
-                clone_op(code, op, known, loops)
+        clone_needed(code, self.tile.stage.body.block, known, needed, loops)
 
 
 class Pairs(Factor):

@@ -38,7 +38,7 @@ from tensorgrad.passes.analyses.kinds import summed_stage
 from tensorgrad.passes.analyses.windows import OperandPosition, Windows, plain_place, run_along, windows_of
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_BLOCKS, block_widths
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.stage_bodies import clone_op
+from tensorgrad.passes.codegen.common.stage_bodies import clone_needed
 from tensorgrad.passes.codegen.common.stage_loops import Loops
 from tensorgrad.passes.codegen.llvm import prefetch
 from tensorgrad.passes.codegen.llvm.factors import Axis, FactorLayout, Tile
@@ -336,9 +336,7 @@ class Product:
         """
         known: dict[SSAValue, SSAValue] = {}
         needed, inside = needed_for(self.conditions), loops.with_own(steps, self.own)
-        for op in self.stage.body.block.ops:
-            if any(result in needed for result in op.results):
-                clone_op(code, op, known, inside)
+        clone_needed(code, self.stage.body.block, known, needed, inside)
         result = code.value(known[self.conditions[0]])
         for condition in self.conditions[1:]:
             result = result & code.value(known[condition])

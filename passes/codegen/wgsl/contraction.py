@@ -23,7 +23,7 @@ from tensorgrad.passes.analyses.machine import VECTOR, holds_sums
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.reductions import reductions_of
-from tensorgrad.passes.codegen.common.stage_bodies import clone_op, stage_values, store_outputs
+from tensorgrad.passes.codegen.common.stage_bodies import clone_needed, stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops, place_of, strided
 from tensorgrad.passes.codegen.wgsl.block_values import BlockPosition, BlockValues, places_of
 from tensorgrad.passes.codegen.wgsl.staging import staged_extent, staged_memory, staged_pitch
@@ -297,9 +297,7 @@ class OutputBlock:
             for number, argument in self._arguments()
             if argument in needed
         }
-        for op in self.stage.body.block.ops:
-            if any(result in needed for result in op.results):
-                clone_op(code, op, known, loops)
+        clone_needed(code, self.stage.body.block, known, needed, loops)
         return code.value(known[value])
 
     def _staged_step(
