@@ -464,6 +464,11 @@ class ViewOp(IRDLOperation):
         """The size of the range in bytes."""
         return buffer_bytes(self.result.type)
 
+    def overlaps(self, other: ViewOp) -> bool:
+        """Returns whether two views share bytes."""
+        apart = self.start + self.size <= other.start or other.start + other.size <= self.start
+        return self.arena is other.arena and not apart
+
     def verify_(self) -> None:
         if not isinstance(self.arena.owner, ArenaOp):
             raise VerifyException("a view must be into a buf.arena")

@@ -104,7 +104,7 @@ class Boxes:
         """Returns boxes that each fit the limit of bindings; `None` if there are none, or too many."""
         views = [value for value in (*self._parts.inputs, *self._parts.outputs) if is_window(value)]
         for output in (value for value in self._parts.outputs if is_window(value)):
-            if any(_key(output) != _key(other) and overlaps(_view(output), _view(other)) for other in views):
+            if any(_key(output) != _key(other) and _view(output).overlaps(_view(other)) for other in views):
                 return None  # windows of them would overlap
         if self._needed(tuple((start, start + 1) for start, _ in self.whole)) > self._limit:
             return None
@@ -248,7 +248,7 @@ class Boxes:
         views = [value.owner for value in (*self._parts.inputs, *self._parts.outputs)]
         written = [value.owner for value in self._parts.outputs]
         return all(isinstance(value, ViewOp) for value in written) and not any(
-            isinstance(other, ViewOp) and value is not other and overlaps(cast(ViewOp, value), other)
+            isinstance(other, ViewOp) and value is not other and cast(ViewOp, value).overlaps(other)
             for value in written
             for other in views
         )
@@ -275,12 +275,6 @@ class Boxes:
 def is_window(value: SSAValue) -> bool:
     """Returns whether windows of a buffer can be bound: it is a view that no loop moves."""
     return isinstance(value.owner, ViewOp)
-
-
-def overlaps(view: ViewOp, other: ViewOp) -> bool:
-    """Returns whether two views overlap in memory."""
-    apart = view.start + view.size <= other.start or other.start + other.size <= view.start
-    return view.arena is other.arena and not apart
 
 
 def carrier_of(load: memref.LoadOp, body: Block) -> Block | None:

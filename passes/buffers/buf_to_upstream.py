@@ -291,8 +291,7 @@ def _share_bytes(x: SSAValue, y: SSAValue) -> bool:
     """Returns whether two buffers overlap in the memory plan; separate allocations never do."""
     if not isinstance(x.owner, ViewOp) or not isinstance(y.owner, ViewOp):
         return x is y
-    a, b = x.owner, y.owner
-    return a.arena is b.arena and a.start < b.start + b.size and b.start < a.start + a.size
+    return x.owner.overlaps(y.owner)
 
 
 def _replace(old: Operation, new: Operation) -> None:

@@ -126,16 +126,7 @@ def _bindings(kernels: Sequence[KernelOp], windows: Mapping[SSAValue, int], targ
 def _crosses(kernel: KernelOp, cut: Cut) -> bool:
     """Returns whether a window overlaps another operand: a part must not write what a later part reads."""
     values = list(dict.fromkeys(kernel.operands))
-    for value in cut.rows:
-        view = view_of(value)
-        for other in (view_of(other) for other in values if other is not value):
-            if (
-                other.arena is view.arena
-                and view.start < other.start + other.size
-                and other.start < view.start + view.size
-            ):
-                return True
-    return False
+    return any(view_of(value).overlaps(view_of(other)) for value in cut.rows for other in values if other is not value)
 
 
 class _Cutting:

@@ -327,11 +327,7 @@ def _written_over(kernel: KernelOp) -> Iterator[int]:
     """Yields the operand indices of outputs that overlap with an input."""
     read = [view_of(operand) for operand in kernel.inputs]
     for number, output in enumerate(kernel.outputs, len(kernel.inputs)):
-        view = view_of(output)
-        end = view.start + view.size
-        if any(
-            other.arena is view.arena and other.start < end and view.start < other.start + other.size for other in read
-        ):
+        if any(map(view_of(output).overlaps, read)):
             yield number
 
 
