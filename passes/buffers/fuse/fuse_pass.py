@@ -25,7 +25,7 @@ from tensorgrad.passes.analyses.storage import Accesses, Bindings, is_private, m
 from tensorgrad.passes.buffers.fuse import cost, explain
 from tensorgrad.passes.buffers.fuse.derivative import as_one
 from tensorgrad.passes.buffers.fuse.inline import can_inline, inline, inlined_accesses
-from tensorgrad.passes.buffers.fuse.merge import aligned_loops, divided_loops, merge, merged_accesses
+from tensorgrad.passes.buffers.fuse.merge import GridMap, aligned_loops, divided_loops, merge, merged_accesses
 from tensorgrad.passes.buffers.fuse.prologues import (
     Costs,
     prologue_fits,
@@ -90,10 +90,10 @@ class Aligned:
     """A kernel can run after a producer of its operands, in one kernel.
 
     Attributes:
-        loops: Its loops that form the producer's grid, in the producer's order.
+        grid_map: How it runs over the producer's grid.
     """
 
-    loops: Sequence[int]
+    grid_map: GridMap
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Fusion:
                 for producer in reversed(self.graph.producers(kernel)):
                     alignment = self._alignment(producer, kernel, rows)
                     if isinstance(alignment, Aligned):
-                        kernel = self._merge(producer, kernel, alignment.loops, "row" if rows else "epilogue")
+                        kernel = self._merge(producer, kernel, alignment.grid_map, "row" if rows else "epilogue")
                         changed = merged = True
                         break
         return changed
@@ -200,7 +200,7 @@ class Fusion:
             for kernel in group:
                 for position, other in enumerate(current):
                     if self._are_siblings(other, kernel):
-                        current[position] = self._merge(other, kernel, list(range(len(kernel.grid))), "siblings")
+                        current[position] = self._merge(other, kernel, _same_grid(kernel), "siblings")
                         changed = True
                         break
                 else:
@@ -305,8 +305,8 @@ class Fusion:
         """
         if single := kernel.single or producer.single:
             return Apart(f"{single.name} must be the only op of its kernel")
-        is_divided = divided_loops(producer, kernel) is not None
-        demoted = 0 if is_divided else len(kernel.grid) - len(producer.grid)
+        divided = divided_loops(producer, kernel)
+        demoted = 0 if divided is not None else len(kernel.grid) - len(producer.grid)
         if demoted < 0 or (demoted > 0) != rows:
             return Apart("the grids differ")
         if kernel.contraction is not None:
@@ -320,33 +320,37 @@ class Fusion:
             return Apart(TOO_MANY_OPS)
         if not self.graph.can_merge(producer, kernel):
             return Apart("another kernel runs between the two")
-        loops = list(range(len(producer.grid))) if is_divided else aligned_loops(producer, kernel)
-        if loops is None:
+        loops = aligned_loops(producer, kernel) if divided is None else None
+        if divided is not None:
+            grid_map = GridMap(tuple(producer.grid), tuple(divided))
+        elif loops is not None:
+            grid_map = GridMap.in_order(loops, kernel.grid)
+        else:
             return Apart("it is read at another grid point than the one that writes it")
-        own = [extent for loop, extent in enumerate(kernel.grid) if loop not in loops]
+        own = [*grid_map.grid[len(producer.grid) :]]
         own += [extent for stage in kernel.stages for extent in stage.extents[len(kernel.grid) :]]
         if demoted and is_scan(producer, self.target):
             return Apart("it would run between two points of a scan")
         if demoted and not cost.parallel_enough(producer.grid, own):
             return Apart("too few rows to keep the device busy")
-        refusal = self._merge_refusal(producer, kernel, loops)
-        return Aligned(loops) if refusal is None else Apart(refusal)
+        refusal = self._merge_refusal(producer, kernel, grid_map)
+        return Aligned(grid_map) if refusal is None else Apart(refusal)
 
     def _can_run_after(self, producer: Parts, kernel: Parts, rows: bool) -> bool:
         return isinstance(self._alignment(producer, kernel, rows), Aligned)
 
-    def _merge_refusal(self, first: Parts, second: Parts, loops: Sequence[int]) -> str | None:
+    def _merge_refusal(self, first: Parts, second: Parts, grid_map: GridMap) -> str | None:
         """Returns why two kernels can't be merged: scans among others, too many bindings, an update out of place."""
-        if not keeps_scans(first, second, self.target):
+        if not keeps_scans(first, second, grid_map, self.target):
             return "only one of them is a scan, or their points follow each other in different orders"
         private = self._private_to(first, second)
         buffers = [v for v in (*first.inputs, *first.outputs, *second.inputs, *second.outputs) if v not in private]
-        if not fits(self.bindings, first.grid, lambda: merged_accesses(first, second, loops), buffers):
+        if not fits(self.bindings, first.grid, lambda: merged_accesses(first, second, grid_map), buffers):
             return TOO_MANY_BINDINGS
         read = {*first.inputs, *second.inputs}
         updates = [*self.graph.updated_in_place(first), *self.graph.updated_in_place(second)]
         updates = [(old, new) for old, new in updates if old in read]
-        if updates and not _all_may_write_over(merged_accesses(first, second, loops), updates):
+        if updates and not _all_may_write_over(merged_accesses(first, second, grid_map), updates):
             return OUT_OF_PLACE
         return None
 
@@ -359,7 +363,7 @@ class Fusion:
             return False
         if first.operations + second.operations > MOST_OPS:
             return False
-        return self._merge_refusal(first, second, range(len(first.grid))) is None
+        return self._merge_refusal(first, second, _same_grid(second)) is None
 
     def _private_to(self, producer: Parts, reader: Parts) -> list[SSAValue]:
         return [output for output in producer.outputs if is_private(output) and self.graph.users(output) == [reader]]
@@ -423,10 +427,10 @@ class Fusion:
         for op in reversed(done):
             Rewriter.erase_op(op)
 
-    def _merge(self, first: Parts, second: Parts, loops: Sequence[int], rule: str) -> Parts:
+    def _merge(self, first: Parts, second: Parts, grid_map: GridMap, rule: str) -> Parts:
         explain.fused(rule, second, first)
         private = self._private_to(first, second)
-        new = merge(first, second, loops, private)  # the graph still needs the inputs of the old kernels
+        new = merge(first, second, grid_map, private)  # the graph still needs the inputs of the old kernels
         self.graph.replace([first, second], new)
         return new
 
@@ -465,6 +469,10 @@ RULES: dict[str, Callable[[Fusion], bool]] = {
 TOO_MANY_OPS = f"the kernel would have more than {MOST_OPS} operations"
 TOO_MANY_BINDINGS = "the kernel would have more bindings than the target allows"
 OUT_OF_PLACE = "an update could not be made in place"
+
+
+def _same_grid(kernel: Parts) -> GridMap:
+    return GridMap.in_order(range(len(kernel.grid)), kernel.grid)
 
 
 def _is_private(kernel: Parts) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
@@ -201,31 +202,54 @@ def _plain(expression: AffineExpr, m: AffineMap, rank: int) -> int | None:
     return result.position if isinstance(result, AffineDimExpr) and result.position < rank else None
 
 
-def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[SSAValue]) -> Parts:
+@dataclass(frozen=True)
+class GridMap:
+    """How a kernel runs over the grid of another, which runs before it in one kernel.
+
+    Attributes:
+        grid: The extents of its new loops: those of the other's grid, then those that become its stages' own.
+        loops: Each loop of its own grid, as an expression of these.
+    """
+
+    grid: tuple[int, ...]
+    loops: tuple[AffineExpr, ...]
+
+    @staticmethod
+    def in_order(loops: Sequence[int], grid: Sequence[int]) -> GridMap:
+        """Returns the map of a grid some of whose loops form the other's, in that order."""
+        order = [*loops, *(loop for loop in range(len(grid)) if loop not in loops)]
+        positions = {loop: AffineDimExpr(position) for position, loop in enumerate(order)}
+        return GridMap(tuple(grid[loop] for loop in order), tuple(positions[loop] for loop in range(len(grid))))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the loops stay as they are."""
+        return self.loops == tuple(AffineDimExpr(loop) for loop in range(len(self.grid)))
+
+    def of_stage(self, extents: Sequence[int]) -> tuple[list[int], list[AffineExpr]]:
+        """Returns the extents of a stage's new loops, and each old loop as an expression of these."""
+        own = extents[len(self.loops) :]
+        places = [AffineDimExpr(len(self.grid) + number) for number in range(len(own))]
+        return [*self.grid, *own], [*self.loops, *places]
+
+
+def merge(first: Parts, second: Parts, grid_map: GridMap, private: Sequence[SSAValue]) -> Parts:
     """Returns one kernel that runs `first`'s stages and then `second`'s, over `first`'s grid.
 
     Args:
         first: The kernel that runs first. The result takes its stages.
         second: The kernel that runs second. The result takes its stages and changes them.
-        loops: The result of `aligned_loops`, or all loops of `first` if they divide those of `second`. The other grid
-            loops of `second` become its stages' own loops.
+        grid_map: How `second` runs over the grid of `first`.
         private: Outputs of `first` that only `second` reads: they become locals.
     """
     location, local = first.location or UnknownLoc(), list(second.locals)
-    divided = divided_loops(first, second)
-    if divided is not None:
-        for stage in second.stages:
-            stage.reindexed(divided, first.grid, stage.own)
-        local = [_placed(value, second.stages, first, location) for value in local]
-    rank = len(second.grid) if divided is None else len(first.grid)
-    rest = [loop for loop in range(rank) if loop not in loops]
-    order = [*loops, *rest]
+    rest = [IteratorType.PARALLEL] * (len(grid_map.grid) - len(first.grid))
     for stage in second.stages:
-        if order != list(range(rank)):
-            extents, new = _reordered(stage, order)
-            stage.reindexed(new, extents, stage.own)
-        stage.own = (*(IteratorType.PARALLEL for _ in rest), *stage.own)
-    if list(loops) != list(range(len(loops))):
+        if not grid_map.is_identity:
+            extents, loops = grid_map.of_stage(stage.extents)
+            stage.reindexed(loops, extents, stage.own)
+        stage.own = (*rest, *stage.own)
+    if not grid_map.is_identity:
         local = [_placed(value, second.stages, first, location) for value in local]
     values: list[SSAValue] = []
     for value in private:
@@ -237,17 +261,14 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
     return Parts(first.grid, stages, outputs, [*first.locals, *values, *local], second.location)
 
 
-def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[Accesses]:
+def merged_accesses(first: Parts, second: Parts, grid_map: GridMap) -> list[Accesses]:
     """Returns the accesses of both kernels' stages as they would be in one kernel."""
-    divided = divided_loops(first, second)
-    rank = len(second.grid)
-    order = [*loops, *(loop for loop in range(rank) if loop not in loops)]
     result = [stage.accesses() for stage in first.stages]
     for stage in second.stages:
         accesses = stage.accesses()
-        if divided is not None or order != list(range(rank)):
-            extents, new = (list(first.grid), divided) if divided is not None else _reordered(stage, order)
-            old = AffineMap(len(extents), 0, tuple(new))
+        if not grid_map.is_identity:
+            extents, loops = grid_map.of_stage(stage.extents)
+            old = AffineMap(len(extents), 0, tuple(loops))
             reads, writes = (
                 [(buffer, affine.composed(m, old, extents)) for buffer, m in places]
                 for places in (accesses.reads, accesses.writes)
@@ -255,14 +276,6 @@ def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[A
             accesses = Accesses(reads, writes, accesses.loads)
         result.append(accesses)
     return result
-
-
-def _reordered(stage: Stage, order: Sequence[int]) -> tuple[list[int], list[AffineExpr]]:
-    """Returns the extents of a stage's loops in another order of the grid's, and each old loop as one of the new."""
-    new: list[AffineExpr] = [AffineDimExpr(loop) for loop in range(len(stage.extents))]
-    for position, loop in enumerate(order):
-        new[loop] = AffineDimExpr(position)
-    return [*(stage.extents[loop] for loop in order), *stage.extents[len(order) :]], new
 
 
 def _placed(value: SSAValue, stages: Sequence[Stage], like: Parts, location: LocationAttr) -> SSAValue:

@@ -6,12 +6,15 @@ A scan takes each term once, so it may compute them. Guards that are stored hide
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects import arith
+from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.passes.analyses.machine import SCANNED_OPS
 from tensorgrad.passes.analyses.stages import Parts, Stage, put_together
 from tensorgrad.passes.buffers.fuse.inline import inline
+from tensorgrad.passes.buffers.fuse.merge import GridMap
 from tensorgrad.passes.codegen.common.scans import Direction, scans_of
 from tensorgrad.runtime.target import Target
 
@@ -33,11 +36,15 @@ def is_scan(kernel: Parts, target: Target) -> bool:
     return target.native and _direction(kernel) is not None
 
 
-def keeps_scans(first: Parts, second: Parts, target: Target) -> bool:
-    """Returns whether two kernels that run as one are a scan in native code if one of them is."""
+def keeps_scans(first: Parts, second: Parts, grid_map: GridMap, target: Target) -> bool:
+    """Returns whether two kernels that run as one, over the first's grid, are a scan in native code if one of them is."""
     if not target.native or first.is_pointwise or second.is_pointwise:
         return True
-    return _direction(first) == _direction(second)
+    direction = _direction(second)
+    place = None if direction is None else grid_map.loops[direction.loop]
+    if direction is not None and isinstance(place, AffineDimExpr):
+        direction = replace(direction, loop=place.position)
+    return _direction(first) == direction
 
 
 def _direction(kernel: Parts, producer: Parts | None = None) -> Direction | None:
