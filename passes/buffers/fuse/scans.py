@@ -37,7 +37,7 @@ def is_scan(kernel: Parts, target: Target) -> bool:
 
 
 def keeps_scans(first: Parts, second: Parts, grid_map: GridMap, target: Target) -> bool:
-    """Returns whether two kernels that run as one, over the first's grid, are a scan in native code if one of them is."""
+    """Returns whether two kernels that run as one, over the first's grid, are a scan in native code if one is."""
     if not target.native or first.is_pointwise or second.is_pointwise:
         return True
     direction = _direction(second)
