@@ -204,18 +204,21 @@ def _running(name: str, axis: int) -> Kernel:
 
 
 def _decomposition(name: str, extent: int) -> Kernel:
-    """A decomposition of a symmetric matrix, which PyTorch leaves to LAPACK."""
+    """The factors of a symmetric matrix, one after another; PyTorch leaves them to LAPACK."""
 
     def arrays() -> Arrays:
         x = _normal(x=(extent, extent))["x"]
         return {"x": x + x.T}
 
+    def ours(x: Any) -> Any:
+        return tg.concat([tg.reshape(part, (-1,)) for part in getattr(tg.linalg, name)(x)])
+
     def torch(x: Any) -> Any:
         import torch
 
-        return tuple(getattr(torch.linalg, name)(x))
+        return torch.cat([part.flatten() for part in getattr(torch.linalg, name)(x)])
 
-    return Kernel(arrays, lambda x: tuple(getattr(tg.linalg, name)(x)), torch, None, 0, 4 * extent**2)
+    return Kernel(arrays, ours, torch, None, 0, 4 * extent**2)
 
 
 def _segment_sum(rows: int, width: int, segments: int) -> Kernel:
