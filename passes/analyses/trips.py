@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.passes.analyses.guards import Ranges, thread_numbers
-from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.analyses.walking import operations, reached
 from tensorgrad.passes.scalars import constant_integer
 
 MOST_TRIPS = "buf.most_trips"
@@ -115,23 +115,21 @@ UNIFORM = (
 
 def is_uniform(value: SSAValue) -> bool:
     """Returns whether an index or a condition is provably uniform over a workgroup."""
-    seen, pending = set[SSAValue](), [value]
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        owner = current.owner
-        if isinstance(owner, Block):
-            loop = owner.parent_op()
-            if not isinstance(loop, scf.ForOp) or current is not owner.args[0]:
-                return False
-            pending += (loop.lb, loop.ub, loop.step)
-        elif isinstance(owner, UNIFORM):
-            pending += owner.operands
-        else:
-            return False
-    return True
+    return all(isinstance(x.owner, UNIFORM) or _loop_of(x) is not None for x in reached(value, _sources))
+
+
+def _loop_of(value: SSAValue) -> scf.ForOp | None:
+    """Returns the loop whose counter a value is."""
+    loop = value.owner.parent_op() if isinstance(value.owner, Block) else None
+    return loop if isinstance(loop, scf.ForOp) and value is loop.body.block.args[0] else None
+
+
+def _sources(value: SSAValue) -> Sequence[SSAValue]:
+    """Returns what decides whether a value is uniform: the operands of its op, or the bounds of its loop."""
+    if isinstance(value.owner, Operation):
+        return value.owner.operands
+    loop = _loop_of(value)
+    return () if loop is None else (loop.lb, loop.ub, loop.step)
 
 
 def has_uniform_bounds(loop: scf.ForOp) -> bool:

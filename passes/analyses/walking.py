@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -21,6 +21,22 @@ def operations(block: Block) -> Iterator[Operation]:
 def defined_values(op: Operation) -> list[SSAValue]:
     """Returns an op's results, and the arguments of its blocks."""
     return [*op.results, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
+
+
+def operands_behind(value: SSAValue) -> list[SSAValue]:
+    """Returns the operands of the op that computes a value, and of those in its regions."""
+    return [] if isinstance(value.owner, Block) else [x for op in value.owner.walk() for x in op.operands]
+
+
+def reached(value: SSAValue, behind: Callable[[SSAValue], Iterable[SSAValue]] = operands_behind) -> Iterator[SSAValue]:
+    """Yields a value, and those that it depends on by the values `behind` each, once however many ops share them."""
+    seen, pending = set[SSAValue](), [value]
+    while pending:
+        current = pending.pop()
+        if current not in seen:
+            seen.add(current)
+            yield current
+            pending += behind(current)
 
 
 def cloned(op: Operation, values: dict[SSAValue, SSAValue]) -> Operation:

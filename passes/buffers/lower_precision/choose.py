@@ -31,8 +31,9 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
 from tensorgrad.dialects.functions import defined_functions, is_private
 from tensorgrad.dialects.signature import Role, arguments_of
+from tensorgrad.passes.analyses.walking import reached
 from tensorgrad.passes.buffers.lower_precision.equality import compared
-from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, reached, yielded
+from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, yielded
 
 WIDE: tuple[type[Operation], ...] = (
     math.ExpOp,
@@ -173,6 +174,7 @@ def _is_beyond(value: SSAValue) -> bool:
     return isinstance(number, FloatAttr) and LARGEST < abs(number.value.data) < numbers.inf
 
 
-def _chosen(op: Operation) -> Sequence[SSAValue]:
-    """Returns the operands that a select chooses from; none of another op."""
+def _chosen(value: SSAValue) -> Sequence[SSAValue]:
+    """Returns the values that a select chooses from; none behind another op."""
+    op = value.owner
     return op.operands[1:] if isinstance(op, arith.SelectOp) else ()

@@ -15,7 +15,8 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, reached, sources_of, yielded
+from tensorgrad.passes.analyses.walking import reached
+from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, sources_of, yielded
 
 EQUALITIES = frozenset(arith.CMPF_COMPARISON_OPERATIONS.index(name) for name in ("oeq", "one", "ueq", "une"))
 
@@ -80,8 +81,9 @@ def _trace(flow: Flow, stage: GenericOp, scalar: SSAValue, origin: _Origin) -> N
             origin.computed = True
 
 
-def _selected_from(op: Operation) -> Sequence[SSAValue]:
-    """Returns the operands that an op selects among; none of another op."""
+def _selected_from(value: SSAValue) -> Sequence[SSAValue]:
+    """Returns the values that an op selects among; none behind another op."""
+    op = value.owner
     return op.operands[isinstance(op, arith.SelectOp) :] if isinstance(op, SELECTING) else ()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, memref
@@ -18,6 +18,7 @@ from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.counting_sort import CountingSortOp
 from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.passes.analyses.affine import used_dims
+from tensorgrad.passes.analyses.walking import reached
 
 
 @dataclass(eq=False)
@@ -197,24 +198,6 @@ def sources_of(stage: GenericOp, scalar: SSAValue) -> list[SSAValue]:
         elif isinstance(value.owner, memref.LoadOp):
             sources[value.owner.memref] = None
     return list(sources)
-
-
-def _operands(op: Operation) -> list[SSAValue]:
-    """Returns the operands of an op, and of those in its regions."""
-    return [operand for inner in op.walk() for operand in inner.operands]
-
-
-def reached(value: SSAValue, followed: Callable[[Operation], Iterable[SSAValue]] = _operands) -> Iterator[SSAValue]:
-    """Yields a scalar of a stage's body, and all scalars that it depends on by the `followed` operands of each op."""
-    seen, pending = set[SSAValue](), [value]
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        yield current
-        if isinstance(current.owner, Operation):
-            pending += followed(current.owner)
 
 
 def is_product(stage: GenericOp | AttentionOp, position: int) -> bool:
