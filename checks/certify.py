@@ -224,8 +224,10 @@ class _Execution:
             NumericsError: Another buffer has overwritten a part of it since.
         """
         for number, place in enumerate(run.reads):
+            if place.value not in self._defined:
+                continue
             others = [s for s in self.memory.segments(place) if s.value != place.value]
-            if others and place.value in self._defined:
+            if others:
                 there = " and ".join(dict.fromkeys(_named(segment.writer) for segment in others))
                 raise NumericsError(
                     f"{_named(run)} reads operand {number} from memory that no longer holds it: {there} wrote there, "

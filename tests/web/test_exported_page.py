@@ -285,10 +285,12 @@ def test_what_no_page_runs_is_refused_before_anything_is_written(tmp_path: Path)
         made.export_web(into, functions={"a b": predicting(made)})
     with pytest.raises(OptionError, match=r"export_web: a function can't be called 'training'"):
         made.export_web(into, functions={"training": predicting(made)})
+    jitted: Any = {"f": tg.jit(tg.tanh)}
+    no_dict: Any = []
     with pytest.raises(OptionError, match=r"export_web: functions: 'f' is a Jitted, which can't be saved: pass what"):
-        made.export_web(into, functions={"f": tg.jit(tg.tanh)})  # pyright: ignore[reportArgumentType]
+        made.export_web(into, functions=jitted)
     with pytest.raises(OptionError, match=r"export_web: functions must be a dict of functions by name, got \[\]"):
-        made.export_web(into, functions=[])  # pyright: ignore[reportArgumentType]
+        made.export_web(into, functions=no_dict)
     with pytest.raises(OptionError, match=r"the path of the folder to write is empty"):
         made.export_web("")
     with pytest.raises(OptionError, match=r"labels: there are 2, and no function has as many results"):
