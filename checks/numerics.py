@@ -1,8 +1,7 @@
 """Numerical verification of passes: the module is run at its own level after each pass, and its results compared.
 
-Modules of `tg` and `buf` run in numpy, kernels of `wgsl` on an adapter and native code on the CPU. Results that a pass
-adds are compared from then on. A gradient is compared with central differences in f64 when it appears. A pass that
-changes values on purpose declares it, as its `Effect`.
+Results that a pass adds are compared from then on. A gradient is compared with central differences in f64 when it
+appears. A pass that changes values on purpose declares it, as its `Effect`.
 
 The tolerance of a result follows from the program itself: a multiple of the reference's error in f32 against f64, and
 at least the error of an elementary function.
@@ -19,17 +18,17 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tensorgrad.checks import tolerance
 from tensorgrad.checks.certify import certify_plan, check_dispatches
 from tensorgrad.checks.dispatches import PlannedSteps
+from tensorgrad.checks.evaluation import PROGRAMS, Evaluation, Samples, program_device, slot_key
 from tensorgrad.checks.kernels import check_kernels
 from tensorgrad.checks.proving.apart import prove_apart
 from tensorgrad.checks.races import check_races
@@ -37,31 +36,18 @@ from tensorgrad.checks.tolerance import is_float
 from tensorgrad.checks.widening import widened_module
 from tensorgrad.dialects.functions import defined_functions, find_function
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
-from tensorgrad.dialects.tg.build import shape_of
+from tensorgrad.dialects.signature import arguments_of, results_of
+from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
-from tensorgrad.driver.device import described, find_device, load_program
-from tensorgrad.errors import ExecutionError, NumericsError, ProgramError
-from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.driver.device import described, load_program
+from tensorgrad.errors import ExecutionError, NumericsError
 from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.functions import return_of
-from tensorgrad.passes.levels import LOWERED_BY, TILES_AND_ABOVE, Level, effect_of, level_of
-from tensorgrad.passes.pipelines import scheduled_passes
-from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
-from tensorgrad.runtime.executable import ProgramExecutable
-from tensorgrad.runtime.program import Program, ProgramRole, TensorSlot
-from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
-
-if TYPE_CHECKING:
-    from tensorgrad.driver.device import ProgramDevice
+from tensorgrad.passes.levels import Level, effect_of, level_of
+from tensorgrad.runtime.target import Target
 
 _log = logging.getLogger("tensorgrad")
-
-PROGRAMS = (Level.WGSL, Level.CPU, Level.LLVM)
-"""The levels that run on a device."""
 
 PROVABLE = (Level.WGSL, Level.CPU)
 """The levels whose kernels can be proved."""
@@ -71,53 +57,6 @@ STEPS = (1e-5, 1e-6)
 
 SLOPE = 1e-5
 """The tolerance of a derivative against a difference, relative to the larger of both and of the function's value."""
-
-SETTINGS = {"step": 3.0, "micro_step": 1.0, "learning_rate": 0.01}
-"""The host's values that formulas use; all others are one half."""
-
-
-class Samples:
-    """Sample values for function arguments, which depend only on a seed, their role and name.
-
-    Args:
-        given: Values by name, used instead of sampled ones.
-        seed: Selects the sampled values.
-    """
-
-    def __init__(self, arguments: Mapping[str, NumpyArray], seed: int):
-        self._arguments = arguments
-        self._seed = seed
-
-    def array(self, role: str, name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> NumpyArray:
-        """Returns the value of an argument: normal floats, positive ones for state, small integers.
-
-        Along every axis of a tensor of floats there is a row of negative ones, whose maximum is not 0; integers are -1
-        too, which is the last index.
-
-        Raises:
-            ProgramError: The given value has another shape.
-        """
-        if name in self._arguments:
-            value = np.asarray(self._arguments[name])
-            if value.shape != tuple(shape):
-                raise ProgramError(f"{role} {name!r} has shape {tuple(shape)}, the value for it {value.shape}")
-            return value.astype(dtype)
-        random = np.random.default_rng([self._seed, zlib.crc32(f"{role}/{name}".encode())])
-        if dtype.kind == "b":
-            return np.asarray(random.random(shape) < 0.5)
-        if dtype.kind == "u":
-            return random.integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
-        if dtype.kind == "i":
-            return random.integers(-1, 3, shape, dtype=dtype)
-        drawn = random.normal(scale=0.5, size=shape).astype(dtype)
-        for axis in range(len(shape) if len(shape) > 1 else 0):
-            row = tuple(slice(None) if other == axis else slice(1) for other in range(len(shape)))
-            drawn[row] = -np.abs(drawn[row])
-        return np.asarray(np.abs(drawn) if role == Role.STATE else drawn)
-
-    def settings(self, names: frozenset[str]) -> dict[str, float]:
-        """Returns the host's values."""
-        return {name: SETTINGS.get(name, 0.5) for name in names}
 
 
 @dataclass(frozen=True)
@@ -158,20 +97,17 @@ class NumericsVerifier:
         inputs: Mapping[str, NumpyArray] | None = None,
         seed: int = 0,
     ):
-        self._samples = Samples(inputs or {}, seed)
+        self._evaluation = Evaluation(Samples(inputs or {}, seed), function)
         self._function = function
         level = level_of(module)
         self._is_program = level in PROGRAMS
-        self._applied = [LOWERED_BY[level]] if level in LOWERED_BY else []
-        self._target: Target = WEBGPU_DEFAULT
-        if self._is_program:
-            self._target = _device(level is not Level.WGSL).target
+        self._evaluation.start_at(level)
         self._unplanned = _without_plan(module)
         self._planned = module.clone() if level is Level.PLANNED else None
         self._emitted: ModuleOp | None = None
         self._formulas = _formulas(module)
         self._expected: dict[str, Expected] = {}
-        self._add(module, self._results(module))
+        self._add(module, self._evaluation.results(module))
 
     def check(self, pass_: ModulePass, module: ModuleOp) -> None:
         """Runs a module after a pass.
@@ -180,10 +116,10 @@ class NumericsVerifier:
             NumericsError: A result has changed or is missing, or a gradient is wrong.
             NoAdapterError: There is no adapter for kernels of `wgsl`.
         """
-        self._applied.append(pass_.name)
+        self._evaluation.applied.append(pass_.name)
         target = getattr(pass_, "target", None)
         if isinstance(target, Target) and not self._is_program:  # passes on kernels have one only if they need it
-            self._target = target
+            self._evaluation.target = target
         level = level_of(module)
         if level is Level.STABLEHLO:
             return
@@ -206,7 +142,7 @@ class NumericsVerifier:
         if effect.rounds:
             self._expected = {key: _rounded(expected, effect.rounds) for key, expected in self._expected.items()}
         with _blamed_on(pass_):
-            actual = self._results(module)
+            actual = self._evaluation.results(module)
         if effect.adds_updates:
             self._check_formulas(pass_, module)
         self._formulas = _formulas(module)
@@ -244,15 +180,15 @@ class NumericsVerifier:
         """
         if self._planned is None or level_of(module) not in PROGRAMS:
             return
-        built, program = self._built(module)
+        built, program = self._evaluation.built(module)
         try:
             steps = PlannedSteps(self._planned, built, program, self._function)
         except ExecutionError as error:
             _log.warning("kernels are not compared one by one: %s", error)
             return
-        device = _device(self._target.native)
+        device = program_device(self._evaluation.target.native)
         executable = load_program(device, program)
-        inputs, scalars = self._given(executable)
+        inputs, scalars = self._evaluation.prepare(executable)
         check_kernels(steps, executable, inputs, scalars, described(device))
 
     def prove_kernels(self) -> None:
@@ -284,7 +220,7 @@ class NumericsVerifier:
         if not results:
             return
         is_wide = level_of(module) is Level.TG
-        wide = self._tensors(widened_module(module)) if is_wide else results
+        wide = self._evaluation.tensors(widened_module(module)) if is_wide else results
         lines = self._lines(module) if is_wide else {}
         for key, value in results.items():
             slack = tolerance.slack(value, wide[key], tolerance.least_of(value.size))
@@ -296,79 +232,15 @@ class NumericsVerifier:
     def _lines(self, module: ModuleOp) -> dict[str, str]:
         function = find_function(module, self._function)
         values = return_of(function).operands
-        return {_key(slot): _line(value) for slot, value in zip(results_of(function), values, strict=True)}
-
-    def _results(self, module: ModuleOp) -> dict[str, NumpyArray]:
-        """Returns the results of a module by `role/name`, run at its own level; none of StableHLO."""
-        level = level_of(module)
-        if level is Level.STABLEHLO:
-            return {}
-        if level is Level.TG:
-            return self._tensors(module)
-        if level in TILES_AND_ABOVE:
-            executor = BufferExecutor(module, self._function, poisons=False)
-            return executor.run({key: self._value(*slot) for key, slot in executor.inputs.items()})
-        return self._program(module)
-
-    def _tensors(self, module: ModuleOp) -> dict[str, NumpyArray]:
-        executor = TensorExecutor(module, find_function(module, self._function).sym_name.data)
-        return executor.run(self._values(executor))
-
-    def _values(self, executor: TensorExecutor) -> dict[str, NumpyArray]:
-        """Returns the arguments of a function.
-
-        Raises:
-            ProgramError: One is not a tensor.
-        """
-        others = [value.type for value in executor.function.body.block.args if not isinstance(value.type, TensorType)]
-        if others:
-            raise ProgramError(
-                f"@{executor.function.sym_name.data} takes {others[0]}: only tensors have values to draw"
-            )
-        places = zip(executor.arguments, executor.function.body.block.args, strict=True)
-        return {slot.name: self._value(slot, shape_of(value), _dtype_of(slot, value)) for slot, value in places}
-
-    def _value(self, slot: Slot | TensorSlot, shape: Sequence[int], dtype: np.dtype[Any]) -> NumpyArray:
-        if slot.role != Role.SCALAR:
-            return self._samples.array(slot.role, slot.name, shape, dtype)
-        scalars = ScalarInputs([ArraySlot(slot.name, tuple(shape), "f32", slot.formula)])
-        return np.asarray(scalars.evaluate(self._samples.settings(scalars.names))[slot.name], dtype)
-
-    def _program(self, module: ModuleOp) -> dict[str, NumpyArray]:
-        """Returns the results of kernels on the device that they target; the remaining passes are run first."""
-        executable = load_program(_device(self._target.native), self._built(module)[1])
-        inputs, scalars = self._given(executable)
-        outputs = executable.step(inputs, scalars)
-        results = {
-            name if name in self._expected else f"output/{name}": handle.numpy() for name, handle in outputs.items()
-        }
-        return {**results, **{f"update/{name}": value for name, value in executable.read().items()}}
-
-    def _built(self, module: ModuleOp) -> tuple[ModuleOp, Program]:
-        """Returns the module after the remaining passes, and its program."""
-        copy = module.clone()
-        remaining = scheduled_passes(self._target)
-        while any(pass_.name in self._applied for pass_ in remaining):  # earlier passes that were skipped stay skipped
-            remaining.pop(0)
-        for pass_ in remaining:
-            pass_.apply(Context(), copy)
-        return copy, build_program(copy, self._target, self._function)
-
-    def _given(self, executable: ProgramExecutable[Any, Any]) -> tuple[dict[str, NumpyArray], dict[str, float]]:
-        """Returns the inputs and scalars of a step, and sets parameters and state."""
-        slots = executable.program.slots(ProgramRole.PARAMETER, ProgramRole.STATE, ProgramRole.INPUT).items()
-        values = {name: self._value(slot, slot.shape, DTYPES[slot.dtype]) for name, slot in slots}
-        executable.write({name: values[name] for name in executable.persistent})
-        inputs = {name: values[name] for name in executable.program_inputs}
-        return inputs, self._samples.settings(executable.scalar_names)
+        return {slot_key(slot): _line(value) for slot, value in zip(results_of(function), values, strict=True)}
 
     def _check_gradients(self, pass_: ModulePass, module: ModuleOp, result: int, gradients: Sequence[str]) -> None:
         """Compares newly added gradients of a result with central differences in f64."""
         if any(isinstance(op, CallOp) and op.derivative for op in module.walk()):
             return  # custom derivatives are declared to differ
         wide, stopped = widened_module(module), _Stopped()
-        executor = TensorExecutor(wide, find_function(wide, self._function).sym_name.data, stopped.observe)
-        values, loss = self._values(executor), _key(executor.results[result])
+        executor = self._evaluation.executor(wide, stopped.observe)
+        values, loss = self._evaluation.values(executor), slot_key(executor.results[result])
         actual = executor.run(values)
         for key in gradients:
             name = key.partition("/")[2]
@@ -416,21 +288,6 @@ class _Stopped:
         """Reruns the function with these arguments."""
         self._next = {}
         return executor.run(values)
-
-
-def _device(native: bool) -> ProgramDevice:
-    device = find_device("cpu" if native else "wgpu")
-    assert device is not None
-    return device
-
-
-def _dtype_of(slot: Slot, value: SSAValue) -> np.dtype[Any]:
-    """Returns the dtype of an argument's value, which a pass may store as another dtype."""
-    return numpy_dtype(value.type) if slot.dtype is None else DTYPES[slot.dtype]
-
-
-def _key(slot: Slot) -> str:
-    return f"{slot.role}/{slot.name}"
 
 
 def _line(value: SSAValue) -> str:

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tensorgrad.errors import InputError, ProgramError
+from tensorgrad.runtime.conversion import kind_of, to_numpy
 
 
 def named_array(text: str) -> tuple[str, np.ndarray]:
-    """Returns the name and the array of `--input name=file.npy`.
+    """Returns the name and the array of `--input name=file.npy`, or of numbers as in `name=[[1, 2], [3, 4]]`.
 
     Raises:
-        InputError: It is not `name=file`, or the file is not an array of numbers.
+        InputError: It is neither, or the file is not an array of numbers.
         OSError: The file can't be read.
     """
-    name, _, path = text.partition("=")
-    if not name or not path:
-        raise InputError(f"--input takes name=file.npy, got {text!r}")
-    with _reading(f"--input {name}: {path} is not an .npy file of numbers"), Path(path).open("rb") as file:
-        return name, np.asarray(np.load(file, allow_pickle=False))
+    name, _, written = text.partition("=")
+    if not name or not written:
+        raise InputError(f"--input takes name=file.npy or name=numbers, got {text!r}")
+    if (numbers := _numbers(written)) is not None:
+        array = to_numpy(numbers, f"--input {name}")
+    else:
+        with _reading(f"--input {name}: {written} is not an .npy file of numbers"), Path(written).open("rb") as file:
+            array = np.asarray(np.load(file, allow_pickle=False))
+    if kind_of(array.dtype) not in "biuf":
+        raise InputError(f"--input {name}: {written} is not an array of numbers, but of {array.dtype}")
+    return name, array
+
+
+def _numbers(text: str) -> Any:
+    """Returns the number, bool or list that a text is in JSON, with NaN and infinities; `None` for another text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, int | float | list) else None
 
 
 def named_arrays(path: str | None) -> dict[str, np.ndarray]:
@@ -94,4 +112,4 @@ def check_saved(path: str) -> None:
         ProgramError: The file is called `.mlir`.
     """
     if path.endswith(".mlir"):
-        raise ProgramError(f"{path} is IR, expected a saved program; `tg bench` and `tg report` compile IR")
+        raise ProgramError(f"{path} is IR, expected a saved program; `tg run`, `tg bench` and `tg report` take IR")

@@ -34,9 +34,12 @@ or a function of no arguments that gives one; it can be left out where the file 
 """
 
 RUN = """\
-Runs a function that `save` wrote on arrays from .npy files, or steps of a training, and prints the results.
+Runs a function that `save` wrote, or steps of a training, on arrays from .npy files or numbers, and prints the results.
 
---device cpu runs native code, which can do anything: trust the file.
+IR runs at its own level: tg and buf in NumPy, wgsl on an adapter, cpu and llvm natively. Arguments that aren't passed
+are sampled, and printed too.
+
+--device cpu, and IR of the levels cpu and llvm, run native code, which can do anything: trust the file.
 """
 
 
@@ -122,7 +125,7 @@ def _reduce(parser: Parser) -> None:
 def _replay(parser: Parser) -> None:
     parser.add_argument("path", metavar="FILE[:NAME]", help="a Python file, and in it a training or what makes one")
     parser.add_argument("--checkpoint", metavar="CHECKPOINT", help="the state before the step (default: the file's)")
-    parser.add_argument("--input", dest="inputs", action="append", default=[], metavar="NAME=NPY", help="an input")
+    parser.add_argument("--input", dest="inputs", action="append", default=[], metavar="NAME=VALUE", help="an input")
     parser.add_argument("--batch", metavar="NPZ", help="inputs by name")
     parser.add_argument("--at", metavar="WHERE", help="a line, an op or a module (default: all)")
     parser.add_argument("--blame", action="store_true", help="name the op that makes the first NaN or infinity")
@@ -140,8 +143,8 @@ def _report(parser: Parser) -> None:
 def _run(parser: Parser) -> None:
     from tensorgrad.driver.handles.load import DEVICES
 
-    parser.add_argument("path", metavar="FILE", help="a saved program")
-    parser.add_argument("--input", dest="inputs", action="append", default=[], metavar="NAME=NPY", help="an input")
+    parser.add_argument("path", metavar="FILE", help="a saved program, a .mlir file, or - for IR on standard input")
+    parser.add_argument("--input", dest="inputs", action="append", default=[], metavar="NAME=VALUE", help="an input")
     parser.add_argument("--device", choices=list(DEVICES), default="auto", help="where to run it (default: auto)")
     parser.add_argument("--steps", type=_positive, default=1, help="how many steps a training makes (default: 1)")
     parser.add_argument("--out", metavar="NPZ", help="where to write the results")
@@ -200,7 +203,7 @@ COMMANDS: dict[str, Subcommand] = {
     "reduce": Subcommand("shrink a module on which something fails", _reduce, "reducing", "Reduce"),
     "replay": Subcommand("run a step of a training op by op", _replay, "replaying", "Replay", REPLAY),
     "report": Subcommand("write a page about a program", _report, "reporting", "Report"),
-    "run": Subcommand("run a saved program", _run, "running", "ProgramRun", RUN),
+    "run": Subcommand("run a saved program, or IR", _run, "running", "ProgramRun", RUN),
     "serve": Subcommand("serve a folder to browsers on this machine", _serve, "exporting", "Serve"),
 }
 """The subcommands by name."""

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tensorgrad.checks.dispatches import PlannedSteps
+from tensorgrad.checks.evaluation import Samples
 from tensorgrad.checks.kernels import check_kernels
-from tensorgrad.checks.numerics import Samples
 from tensorgrad.driver.device import described, find_device, load_program
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.levels import Level, level_of

@@ -3,7 +3,7 @@
 The blocks of a page run as follows:
 
 - Lines of ```sh blocks that begin with `tg-opt`, `tg` or `python name.py` run in order, in a separate folder for each
-  page; they may end in `| filecheck FILE`.
+  page; they may be a pipe, and end in `| filecheck FILE`.
 - ```python blocks run as one script, in another folder.
 - The ```mlir and ```python blocks that begin with a comment naming a file (`// name.mlir`, `# name.py`) are written
   into either folder first.
@@ -26,6 +26,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO, TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -195,16 +196,19 @@ def test_commands(
         elif block.runs and (block.commands or block.is_python):
             last_runs_commands = bool(block.commands)
         for command in block.commands:
-            call, _, checks = command.partition(" | filecheck ")
-            name, *arguments = shlex.split(call)
-            status = PROGRAMS[name](arguments)
-            output = capsys.readouterr()
-            assert status == 0, f"{command}\n{output.err}"
+            pipe, _, checks = command.partition(" | filecheck ")
+            printed, arguments = "", list[str]()
+            for call in pipe.split(" | "):
+                name, *arguments = shlex.split(call)
+                monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(printed.encode())))
+                status = PROGRAMS[name](arguments)
+                printed, errors = capsys.readouterr()
+                assert status == 0, f"{command}\n{errors}"
             if checks:
-                subprocess.run([FILECHECK, checks], input=output.out, text=True, check=True)
-            assert output.out or " -o " in command, f"{command} prints nothing"
+                subprocess.run([FILECHECK, checks], input=printed, text=True, check=True)
+            assert printed or " -o " in command, f"{command} prints nothing"
             written = Path(arguments[arguments.index("-o") + 1]) if "-o" in arguments else None
-            outputs.append(written.read_text(encoding="utf-8") if written else output.out)
+            outputs.append(written.read_text(encoding="utf-8") if written else printed)
 
 
 @pytest.mark.parametrize(

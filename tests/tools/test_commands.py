@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.context import Context
 
 import tensorgrad as tg
 from tensorgrad.runtime.errors import NoAdapterError
 from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.tools.parsing import parse_module
+from tensorgrad.tools.pass_pipeline import read_pipeline
 from tensorgrad.tools.tg import COMMANDS, main
+from tensorgrad.tools.tg_opt import TgOpt
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
@@ -72,7 +77,7 @@ def test_run_steps_of_a_training(folder: Path, capsys: pytest.CaptureFixture[str
     ("inputs", "message"),
     [
         ([], "predict.tg takes these inputs (missing: x)\n  --input x=FILE.npy  f32[3, 4]\n"),
-        (["x"], "--input takes name=file.npy, got 'x'"),
+        (["x"], "--input takes name=file.npy or name=numbers, got 'x'"),
         (["x=none.npy"], "No such file"),
         (["x=text.npy"], "text.npy is not an .npy file of numbers"),
         (["y=x.npy"], "predict.tg takes these inputs (missing: x; unknown: y)\n  --input x="),
@@ -244,3 +249,74 @@ def test_help_fits_narrow_consoles(
         main([command, "--help"])
     description = capsys.readouterr().out.partition("\n\n")[2]
     assert [line for line in description.splitlines() if len(line) > 40 and len(line.split()) > 1] == []
+
+
+EXPONENTIAL = """
+func.func @main(%x: tensor<3xf32> {tg.name = "x", tg.role = "input"},
+    %rate: tensor<f32> {tg.name = "rate", tg.role = "scalar", tg.formula = "learning_rate"})
+    -> (tensor<3xf32> {tg.name = "y", tg.role = "output"}) {
+  %0 = tg.exp %x : tensor<3xf32>
+  %1 = tg.broadcast %rate shape = [3] dims = [] : tensor<f32>
+  %2 = tg.mul %0, %1 : tensor<3xf32>, tensor<3xf32>
+  func.return %2 : tensor<3xf32>
+}
+"""
+
+LEVELS = {
+    "tg": (),
+    "buf": ("lower-tg-to-buf",),
+    "buf with a memory plan": ("lower-tg-to-buf", "fuse", "schedule", "plan-memory"),
+    "wgsl": ("inference-pipeline",),
+    "llvm": ("inference-pipeline{target=cpu}",),
+}
+
+
+def lowered(passes: Sequence[str]) -> str:
+    """Returns the exponential after some passes."""
+    module = parse_module(EXPONENTIAL, "exponential.mlir")
+    for pass_ in read_pipeline(",".join(passes), TgOpt([]).available_passes):
+        pass_.apply(Context(), module)
+    return str(module)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_run_ir_at_its_own_level(level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "exponential.mlir"
+    path.write_text(lowered(LEVELS[level]), encoding="utf-8")
+    command = ["run", path, "--input", "x=[-1, 0, 2]"]
+    expected = np.exp(np.array([-1, 0, 2], np.float32))
+    results = json.loads(printed(capsys, *command, "--input", "learning_rate=0.5", "--json"))["results"]
+    np.testing.assert_allclose(results["output/y"], expected / 2, rtol=1e-6)
+    assert f"at level {level}" in " ".join(printed(capsys, *command).split())
+    # Arguments that aren't passed are sampled, the same at every level.
+    sampled = [printed(capsys, "run", path, "--json") for _ in range(2)]
+    assert sampled[0] == sampled[1]
+
+
+def test_a_buffer_that_nothing_writes_is_garbage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, first, second = lowered(LEVELS["buf"]).split("buf.kernel")
+    assert "math.exp" in first
+    path = tmp_path / "edited.mlir"
+    path.write_text(f"{before}buf.kernel{second}", encoding="utf-8")
+    assert np.isnan(json.loads(printed(capsys, "run", path, "--json"))["results"]["output/y"]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--input", "z=1"], "has no argument z; it has input/x, scalar/rate"),
+        (["--input", "x=1"], "input 'x' has shape (3,), the value for it ()"),
+        (["--input", "x=[[1, 2], [3]]"], "--input x is not an array"),
+        (["--input", "x=[1, null, 2]"], "--input x: [1, null, 2] is not an array of numbers, but of object"),
+        (["--input", "x=[1e39, 0, 0]"], "input 'x' has values too large for float32"),
+        (["--input", "learning_rate=[1, 2]"], "learning_rate is a number that the host computes with, got int64[2]"),
+        (["--device", "cpu"], "is IR, which runs where its level does, once: leave out --device"),
+    ],
+)
+def test_what_ir_does_not_take(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "exponential.mlir"
+    path.write_text(EXPONENTIAL, encoding="utf-8")
+    assert main(["run", str(path), *options]) == 1
+    assert message in capsys.readouterr().err

@@ -235,6 +235,12 @@ def test_a_file_that_holds_no_ir_is_named_once(
     assert capsys.readouterr().err == f"tg: error: {FILE_ERRORS[name]}\n"
 
 
+def test_ir_has_no_saved_contents(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "f.mlir"]) == 1
+    expected = "f.mlir is IR, expected a saved program; `tg run`, `tg bench` and `tg report` take IR"
+    assert capsys.readouterr().err == f"tg: error: {expected}\n"
+
+
 @pytest.mark.parametrize("command", ["run", "inspect"])
 def test_what_is_no_saved_program_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
@@ -243,9 +249,6 @@ def test_what_is_no_saved_program_is_named(
     Path("folder").mkdir()
     assert main([command, "folder"]) == 1
     assert capsys.readouterr().err == "tg: error: folder: Is a directory\n"
-    assert main([command, "f.mlir"]) == 1
-    expected = "f.mlir is IR, expected a saved program; `tg bench` and `tg report` compile IR"
-    assert capsys.readouterr().err == f"tg: error: {expected}\n"
 
 
 @pytest.mark.parametrize(
