@@ -6,11 +6,21 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType, i8
-from xdsl.ir import Attribute, IRNode, Operation
+from xdsl.ir import Attribute, IRNode, Operation, SSAValue
 from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 Buffer: TypeAlias = MemRefType[Attribute]
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """Returns the static shape of a memref value."""
+    return cast(Buffer, value.type).get_shape()
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """Returns the element type of a memref value."""
+    return cast(Buffer, value.type).get_element_type()
 
 
 def element_bytes(element: Attribute) -> int:

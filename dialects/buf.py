@@ -6,7 +6,6 @@ and every buffer has exactly one writer. After it, storage is `buf.arena`s and `
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias, cast
@@ -25,7 +24,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.irdl import (
@@ -48,15 +47,22 @@ from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.bindings import Buffer as Buffer
 from tensorgrad.dialects.bindings import buffer_bytes as buffer_bytes
 from tensorgrad.dialects.bindings import element_bytes as element_bytes
+from tensorgrad.dialects.bindings import element_of as element_of
+from tensorgrad.dialects.bindings import shape_of as shape_of
 from tensorgrad.dialects.bindings import verify_bindings
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.counting_sort import CountingSortOp
 from tensorgrad.dialects.native_schedules import RecipeSchedule
-from tensorgrad.dialects.ranges import is_index, range_of_expression, stays_within
 from tensorgrad.dialects.recipe import RecipeAttr
 from tensorgrad.dialects.schedule import ScheduleAttr, loops_of
 from tensorgrad.dialects.signature import NAME, ROLE, Role, read_slot
-from tensorgrad.dialects.tg.base import ints, short_ints
+from tensorgrad.dialects.stages import is_reduction as is_reduction
+from tensorgrad.dialects.stages import iterators_of as iterators_of
+from tensorgrad.dialects.stages import loop_extents as loop_extents
+from tensorgrad.dialects.stages import maps_of as maps_of
+from tensorgrad.dialects.stages import segments as segments
+from tensorgrad.dialects.stages import verify_stage
+from tensorgrad.dialects.tg.base import ints
 
 ROW = "buf.row"
 """Marks a view that aliases the views in its range, and the zeros between them."""
@@ -66,16 +72,6 @@ SingleOp: TypeAlias = AttentionOp | CollectiveOp | CountingSortOp
 
 ROLES = tuple(role for role in Role if role not in (Role.GRADIENT, Role.UPDATE, Role.NORM))
 """The roles of buffers. Gradients lie in those of outputs, and updates in those of the old values."""
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """Returns the static shape of a memref value."""
-    return cast(Buffer, value.type).get_shape()
-
-
-def element_of(value: SSAValue) -> Attribute:
-    """Returns the element type of a memref value."""
-    return cast(Buffer, value.type).get_element_type()
 
 
 def buffer_type(shape: Sequence[int], element: Attribute) -> Buffer:
@@ -96,35 +92,6 @@ def optional(keyword: str, operands: str) -> str:
 def is_shape_only(value: SSAValue) -> bool:
     """Returns whether a kernel's local only defines a loop's extent: it is never loaded, stored to or bound."""
     return isinstance(value.owner, memref.AllocaOp) and "buf.shape_only" in value.owner.attributes
-
-
-def maps_of(stage: GenericOp) -> tuple[AffineMap, ...]:
-    """Returns the indexing maps of a stage, inputs first."""
-    return tuple(attribute.data for attribute in stage.indexing_maps)
-
-
-def iterators_of(stage: GenericOp) -> tuple[IteratorType, ...]:
-    """Returns the iterator kinds of a stage, one per loop."""
-    return tuple(attribute.data for attribute in stage.iterator_types)
-
-
-def loop_extents(stage: GenericOp) -> tuple[int, ...]:
-    """Returns the extent of each loop of a stage, taken from the operands that the loop indexes directly."""
-    extents: dict[int, int] = {}
-    for operand, affine in zip(stage.operands, maps_of(stage), strict=True):
-        for expression, extent in zip(affine.results, shape_of(operand), strict=True):
-            if isinstance(expression, AffineDimExpr):
-                extents.setdefault(expression.position, extent)
-    rank = len(stage.iterator_types)
-    missing = [loop for loop in range(rank) if loop not in extents]
-    if missing:
-        raise VerifyException(f"no operand has loops {missing} as plain indices; add a shape-only operand")
-    return tuple(extents[loop] for loop in range(rank))
-
-
-def is_reduction(stage: GenericOp) -> bool:
-    """Returns whether a stage has a reduction loop."""
-    return any(kind == IteratorType.REDUCTION for kind in iterators_of(stage))
 
 
 @irdl_op_definition
@@ -292,9 +259,7 @@ class KernelOp(IRDLOperation):
                 )
             if any(kind != IteratorType.PARALLEL for kind in iterators_of(stage)[:rank]):
                 raise VerifyException("the loops of the grid must be parallel")
-            _verify_yield(stage)
-            _verify_indices(stage)
-            _verify_distinct(stage)
+            verify_stage(stage)
 
     def _verify_single_writers(self) -> None:
         inside = [output for stage in self.stages for output in stage.outputs]
@@ -329,51 +294,6 @@ class KernelOp(IRDLOperation):
                 raise VerifyException("a stage may not load from a buffer that the kernel writes")
             for output, write in zip(stage.outputs, maps_of(stage)[count:], strict=True):
                 written[output] = _at_point(write, extents)
-
-
-def _verify_yield(stage: GenericOp) -> None:
-    """Raises if a stage's body yields other types than the elements of its outputs."""
-    last, elements = stage.body.block.last_op, [element_of(output) for output in stage.outputs]
-    if not isinstance(last, YieldOp) or list(last.operand_types) != elements:
-        raise VerifyException(f"a stage must yield elements of its outputs, ({', '.join(map(str, elements))})")
-
-
-def _verify_indices(stage: GenericOp) -> None:
-    """Raises if an index of a stage is none that kernels have, or leaves its buffer, or its loop doesn't exist."""
-    extents = loop_extents(stage)
-    loops = tuple((0, extent - 1) for extent in extents)
-    for operand, m in zip(stage.operands, maps_of(stage), strict=True):
-        for index, extent in zip(m.results, shape_of(operand), strict=True):
-            if isinstance(index, AffineDimExpr):
-                continue
-            if not is_index(index):
-                raise VerifyException(
-                    f"an index must be made of sums, multiples, and floordiv and mod by positive constants, got {index}"
-                )
-            if 0 not in extents and not stays_within(index, loops, extent):
-                raise VerifyException(f"index {index} over loops {list(extents)} leaves an axis of extent {extent}")
-    for op in stage.body.walk():
-        if isinstance(op, IndexOp) and not 0 <= op.dim.value.data < len(extents):
-            raise VerifyException(f"a stage of {len(extents)} loops has no index of loop {op.dim.value.data}")
-
-
-def _verify_distinct(stage: GenericOp) -> None:
-    """Raises if iterations of a stage's parallel loops write the same element, whose value is up to chance.
-
-    Gaps between the elements that a map reaches are not taken into account, so that some such maps pass.
-    """
-    kinds = zip(loop_extents(stage), iterators_of(stage), strict=True)
-    extents = [extent if kind == IteratorType.PARALLEL else 1 for extent, kind in kinds]
-    loops = [(0, max(extent - 1, 0)) for extent in extents]
-    for write in maps_of(stage)[len(stage.inputs) :]:
-        used = {loop for index in write.results for loop in index.used_dims()}
-        ranges = [range_of_expression(index, loops) for index in write.results]
-        elements = math.prod(high - low + 1 for low, high in ranges)
-        is_unused = any(extent > 1 and loop not in used for loop, extent in enumerate(extents))
-        if is_unused or elements < math.prod(extents):
-            raise VerifyException(
-                f"iterations of loops {list(loop_extents(stage))} write the same elements, at {write}"
-            )
 
 
 def _at_point(index: AffineMap, extents: Sequence[int]) -> AffineMap:
@@ -614,8 +534,3 @@ class DispatchOp(IRDLOperation):
             dispatches = [op for op in self.parent.ops if isinstance(op, DispatchOp)]
             bound = [(op.kernel.string_value(), op.bindings.types) for op in dispatches]
             verify_bindings(self.get_toplevel_object(), bound)
-
-
-def segments(inputs: int, outputs: int) -> Attribute:
-    """Returns the attribute with the numbers of inputs and outputs among the operands."""
-    return short_ints((inputs, outputs))

@@ -145,7 +145,7 @@ def _dictionaries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> l
 
 def arguments_of(function: FuncOp) -> list[Slot]:
     """Returns the slots of a function's arguments; unnamed ones are `arg0`, `arg1`, … and are inputs."""
-    count = len(function.body.block.args)
+    count = len(function.function_type.inputs.data)
     entries = _dictionaries(function.arg_attrs, count)
     return [read_slot(entry, f"arg{i}", Role.INPUT) for i, entry in enumerate(entries)]
 

@@ -17,6 +17,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation
 
+from tensorgrad.dialects.stages import IDENTITIES
 from tensorgrad.dialects.tg.elementwise.arithmetic import PowOp
 from tensorgrad.runtime.errors import ExecutionError
 
@@ -375,19 +376,18 @@ class Combiner:
     """The combiner of a reduction.
 
     Attributes:
+        op: The op that combines.
         function: The binary function, associative up to rounding.
-        identity: The initial accumulator, as a function of the element width in bits.
         reading: The signedness of integers.
     """
 
+    op: type[Operation]
     function: np.ufunc
-    identity: Callable[[int], float]
     reading: Reading
 
     def start(self, kind: Attribute) -> Array:
         """Returns the accumulator's initial value."""
-        held = self.reading(np.zeros((), scalar_dtype(kind))).dtype
-        return narrow(np.asarray(self.identity(width_of(kind)), held), kind)
+        return narrow(self._identity(kind), kind)
 
     def combine(self, x: Array, y: Array, kind: Attribute) -> Array:
         """Combines two accumulators."""
@@ -395,27 +395,27 @@ class Combiner:
 
     def reduce(self, x: Array, axes: tuple[int, ...], kind: Attribute) -> Array:
         """Reduces `axes`, which remain with extent 1."""
-        values = self.reading(x)
-        start = values.dtype.type(self.identity(width_of(kind)))
-        folded = self.function.reduce(values, axis=axes, dtype=values.dtype, keepdims=True, initial=start)
-        return narrow(folded, kind)
+        values, start = self.reading(x), self._identity(kind)
+        return narrow(self.function.reduce(values, axis=axes, dtype=values.dtype, keepdims=True, initial=start), kind)
+
+    def _identity(self, kind: Attribute) -> Array:
+        held = self.reading(np.zeros((), scalar_dtype(kind))).dtype
+        return np.asarray(IDENTITIES[self.op](kind)).astype(held)
 
 
-COMBINERS: dict[str, Combiner] = {
-    "arith.addf": Combiner(np.add, lambda _: 0.0, unread),
-    "arith.addi": Combiner(np.add, lambda _: 0, signed),
-    "arith.mulf": Combiner(np.multiply, lambda _: 1.0, unread),
-    "arith.muli": Combiner(np.multiply, lambda _: 1, unsigned),
-    "arith.maximumf": Combiner(np.maximum, lambda _: -np.inf, unread),
-    "arith.minimumf": Combiner(np.minimum, lambda _: np.inf, unread),
-    "arith.maxnumf": Combiner(np.fmax, lambda _: -np.inf, unread),
-    "arith.minnumf": Combiner(np.fmin, lambda _: np.inf, unread),
-    "arith.maxsi": Combiner(np.maximum, lambda width: -(1 << width - 1), signed),
-    "arith.minsi": Combiner(np.minimum, lambda width: (1 << width - 1) - 1, signed),
-    "arith.maxui": Combiner(np.maximum, lambda _: 0, unsigned),
-    "arith.minui": Combiner(np.minimum, lambda width: (1 << width) - 1, unsigned),
-    "arith.andi": Combiner(np.bitwise_and, lambda _: -1, signed),
-    "arith.ori": Combiner(np.bitwise_or, lambda _: 0, signed),
-    "arith.xori": Combiner(np.bitwise_xor, lambda _: 0, signed),
+COMBINERS = {
+    combiner.op: combiner
+    for combiner in (
+        Combiner(arith.AddfOp, np.add, unread),
+        Combiner(arith.AddiOp, np.add, signed),
+        Combiner(arith.MulfOp, np.multiply, unread),
+        Combiner(arith.MuliOp, np.multiply, unsigned),
+        Combiner(arith.MaximumfOp, np.maximum, unread),
+        Combiner(arith.MinimumfOp, np.minimum, unread),
+        Combiner(arith.MaxSIOp, np.maximum, signed),
+        Combiner(arith.MinSIOp, np.minimum, signed),
+        Combiner(arith.MaxUIOp, np.maximum, unsigned),
+        Combiner(arith.MinUIOp, np.minimum, unsigned),
+    )
 }
-"""The ops that a reduction may combine with."""
+"""How reductions combine, by the ops of `IDENTITIES`."""

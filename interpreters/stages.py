@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects import affine, linalg, memref, scf
+from xdsl.dialects import affine, arith, linalg, memref, scf
 from xdsl.dialects.builtin import i1
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -223,15 +223,7 @@ class PreparedStage:
         missing = set(range(len(self.extents))) - loops_of(affine_map)
         if not accumulator.uses:
             return _Output(target, affine_map, yielded, None, (), None)
-        op = yielded.owner
-        uses = [use.operation for use in accumulator.uses]
-        if not isinstance(op, Operation) or op.name not in COMBINERS or uses != [op]:
-            names = ", ".join(use.name for use in uses)
-            raise ExecutionError(
-                f"linalg.generic: an accumulator is combined once, by the op that is yielded; {names} uses it"
-            )
-        if yielded.uses.get_length() != 1:
-            raise ExecutionError(f"{op.name} combines an accumulator, so its result may only be yielded")
+        op = cast(Operation, yielded.owner)
         kinds = buf.iterators_of(stage)
         racing = [loop for loop in missing if kinds[loop] != IteratorType.REDUCTION and self.extents[loop] > 1]
         if racing:
@@ -240,7 +232,7 @@ class PreparedStage:
         value = op.operands[1] if op.operands[0] == accumulator else op.operands[0]
         folded = tuple(sorted(missing))
         factors = self._factors(op, value, folded)
-        return _Output(target, affine_map, value, COMBINERS[op.name], folded, factors)
+        return _Output(target, affine_map, value, COMBINERS[type(op)], folded, factors)
 
     def _factors(self, op: Operation, value: SSAValue, folded: tuple[int, ...]) -> tuple[SSAValue, SSAValue] | None:
         """Returns the factors of a sum of products, if the product has no other use and a matrix product is cheaper."""
@@ -402,7 +394,7 @@ class _Evaluation:
         if self.stage.in_order:
             return value
         total = output.combiner.reduce(value, output.folded, output.element)
-        if self.perturb is None or output.combiner is not COMBINERS["arith.addf"] or total.dtype != np.float64:
+        if self.perturb is None or output.combiner.op is not arith.AddfOp or total.dtype != np.float64:
             return total
         return self.perturb(total, output.combiner.reduce(np.abs(value), output.folded, output.element))
 

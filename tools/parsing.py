@@ -93,6 +93,13 @@ class LocatingParser(UpstreamParser):
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
         """Parses a dense constant; one element for all is stored once; xDSL repeats it, and prints NaN as a list."""
+        elements = self._current_token.span
+        try:
+            return self._parse_elements(type)
+        except (ValueError, OverflowError) as error:
+            self.raise_error(str(error), elements)
+
+    def _parse_elements(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
         if not _SPLAT.match(self.lexer.input.content, self._current_token.span.start):
             return super().parse_dense_int_or_fp_elements_attr(type)
         with self.in_angle_brackets():

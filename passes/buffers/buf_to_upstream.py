@@ -42,12 +42,12 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RunOp
 from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.signature import Role, arguments_of, read_slot
-from tensorgrad.dialects.stages import generic
+from tensorgrad.dialects.stages import IDENTITIES, generic
 from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.storage import PACKED
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
-from tensorgrad.passes.codegen.common.reductions import NEUTRAL, reductions_of
+from tensorgrad.passes.codegen.common.reductions import reductions_of
 from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
 from tensorgrad.passes.scalars import ScalarBuilder
@@ -262,7 +262,7 @@ class _Function:
                 if any(_share_bytes(target, source) for source in (*stage.inputs, *kernel.inputs)):
                     beside.append((self._allocated(target, kernel), target))
                     stage.operands[count + position] = beside[-1][0]
-                number = NEUTRAL[type(reduction.combine)](reduction.element)
+                number = IDENTITIES[type(reduction.combine)](reduction.element)
                 self._insert(_filled(stage.outputs[position], number), kernel)
         self.block.insert_op_before(stage, kernel)
         for source, target in beside:

@@ -156,3 +156,63 @@ func.func @f(%y: memref<4xi32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: a reduction combines its accumulator once, by the op that it yields, of arith.addf, {{.*}}; arith.subf uses it
+func.func @f(%x: memref<4x3xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4x3xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a : memref<4x3xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %0 = arith.subf %out, %in : f32
+      linalg.yield %0 : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a reduction combines its accumulator once, by the op that it yields, of arith.addf, {{.*}}; nothing uses it
+func.func @f(%x: memref<4x3xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4x3xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a : memref<4x3xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a reduction combines its accumulator once, by the op that it yields, of arith.addf, {{.*}}; arith.addf, arith.mulf uses it
+func.func @f(%x: memref<4x3xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4x3xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a : memref<4x3xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %0 = arith.mulf %in, %out : f32
+      %1 = arith.addf %out, %0 : f32
+      linalg.yield %1 : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a stage writes at points of its parallel loops only, not at (d0, d1) -> (d0, d1)
+func.func @f(%x: memref<4x3xf32>, %y: memref<4x3xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4x3xf32>) {
+  ^bb0(%a: memref<4x3xf32>, %b: memref<4x3xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "reduction"]} ins(%a : memref<4x3xf32>) outs(%b : memref<4x3xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %0 = arith.addf %out, %in : f32
+      linalg.yield %0 : f32
+    }
+  }
+  func.return
+}

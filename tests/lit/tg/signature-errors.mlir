@@ -112,3 +112,17 @@ func.func @f(%x: tensor<*xf32>) -> tensor<*xf32> {
 func.func @f(%w: tensor<f32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<f32> {tg.name = "w", tg.role = "gradient"}, tensor<f32> {tg.name = "w", tg.role = "gradient"}) {
   func.return %w, %w : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// CHECK: @f: argument 0: formula 'import os' is not an expression: invalid syntax
+func.func @f(%x: tensor<f32> {tg.name = "x", tg.role = "scalar", tg.formula = "import os"}) -> tensor<f32> {
+  func.return %x : tensor<f32>
+}
+
+// -----
+
+// CHECK: @f: argument 0: only scalars have a formula, not 'input'
+func.func @f(%x: tensor<f32> {tg.formula = "step"}) -> tensor<f32> {
+  func.return %x : tensor<f32>
+}

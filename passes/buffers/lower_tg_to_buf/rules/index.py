@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import element_bytes
 from tensorgrad.dialects.locations import line_of
+from tensorgrad.dialects.stages import IDENTITIES
 from tensorgrad.dialects.tg import index as indexing
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, constant_value, int_value, is_float
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -42,7 +43,6 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.rules.sort import in_segments, so
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.searching import bisected, counted, position_at
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, through
-from tensorgrad.passes.codegen.common.reductions import NEUTRAL
 from tensorgrad.passes.scalars import Value
 
 SEARCHED = 1 << 14
@@ -136,7 +136,7 @@ def _combiner(op: indexing.ScatterOp) -> tuple[type[Operation], Attribute, float
     """Returns what combines two updates, the type in which it does, and its identity; f16 is combined in f32."""
     element = element_of(op.results[0])
     combine, wide = by_kind(FAMILIES[op.combines], element), f32 if element == f16 else storage(element)
-    return combine, wide, NEUTRAL[combine](wide)
+    return combine, wide, IDENTITIES[combine](wide)
 
 
 def _scatter(
