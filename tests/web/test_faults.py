@@ -136,6 +136,10 @@ MISTAKES = (
         "training.step(training.parameters())",
         "InputError: inputs must be an object of values by name, got a Promise: await it",
     ),
+    (
+        "T.read(Promise.resolve(null))",
+        "InputError: results must be an object of values by name, got a Promise: await it",
+    ),
     ("training.restore(null)", "ProgramError: source must be a URL, a Blob, a Response or bytes, got null"),
     ("training.run(0, {})", "InputError: run: steps must be a positive integer, got 0"),
     ("T.Inference.load('training.tg')", "ProgramError: training.tg holds a training: load it with Training.load"),

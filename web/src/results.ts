@@ -1,6 +1,7 @@
 /** The results of a program: a tree of values, which are read on request. */
 
 import { type Data, type DType, type HostTensor, elementCount } from "./dtypes.js";
+import { checkNamed } from "./named.js";
 import { list, object, require } from "./schema.js";
 
 /** The results of a program: a leaf, `null`, or nested arrays and objects of them. */
@@ -71,6 +72,7 @@ function gone(): Promise<Data> {
 /**
  * Reads all values of results: scalars become numbers, and arrays objects with shape, dtype and data.
  *
+ * @throws {InputError} They are no tree of results, such as a promise of them.
  * @throws {DeviceError} The device reported an error.
  */
 export async function read<T extends Tree<Value>>(results: T): Promise<Readings<T>> {
@@ -81,6 +83,7 @@ async function readTree(results: Tree<Value>): Promise<Tree<Reading>> {
   if (results === null) return null;
   if (results instanceof Value) return results.reading();
   if (Array.isArray(results)) return Promise.all(results.map(readTree));
+  checkNamed(results, "results");
   const entries = Object.entries(results).map(async ([name, part]) => [name, await readTree(part)] as const);
   return Object.fromEntries(await Promise.all(entries));
 }
