@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -40,7 +40,15 @@ from tensorgrad.tracing.tensor_device import TracedFunction
 
 Made = TypeVar("Made")
 
-_Applicable: TypeAlias = tuple[Template, Callable[[Sequence[Any]], bool] | None]
+
+class _Applicable(NamedTuple):
+    """A function that is applied as one op; see `TracedFunction`."""
+
+    template: Template
+    allows: Callable[[Sequence[Any]], bool] | None
+    rebuild: Callable[[list[Any]], Any]
+
+
 _UNKNOWN: Any = object()
 
 _log = logging.getLogger("tensorgrad")
@@ -329,14 +337,14 @@ class RecordingDevice(EagerDevice):
 
     def apply_traced(
         self, key: Hashable, operands: Sequence[Array], traced: Callable[[], TracedFunction | None]
-    ) -> Array | None:
+    ) -> Any | None:
         """Applies a function as one op; see `TensorDevice.apply_traced`."""
         entry = self._functions.get(key, _UNKNOWN)
         if entry is _UNKNOWN:
             entry = self._functions[key] = self._applicable(traced())
             if len(self._functions) > MOST_TEMPLATES:
                 self._functions.popitem(last=False)
-        if entry is None or (entry[1] is not None and not entry[1](operands)):
+        if entry is None or (entry.allows is not None and not entry.allows(operands)):
             return None
         values: list[Value] = []
         edges: list[Edge | None] = []
@@ -349,14 +357,18 @@ class RecordingDevice(EagerDevice):
             values.append(value)
             edges.append(edge)
         is_on_tape = edges.count(None) < len(edges) and is_grad_enabled()
-        (result,), new_edges = self.run(entry[0], values, edges if is_on_tape else None)
-        return Array.eager(result, self, None if new_edges is None else new_edges[0])
+        results, new_edges = self.run(entry.template, values, edges if is_on_tape else None)
+        if new_edges is None:
+            return entry.rebuild([Array.eager(result, self, None) for result in results])
+        return entry.rebuild([Array.eager(result, self, edge) for result, edge in zip(results, new_edges, strict=True)])
 
     def _applicable(self, traced: TracedFunction | None) -> _Applicable | None:
         if traced is None:
             return None
         template = Template.of_function(traced.function)
-        return None if template.results[0].dtype in self._lacks else (template, traced.allows)
+        if any(kind.dtype in self._lacks for kind in template.results):
+            return None
+        return _Applicable(template, traced.allows, traced.rebuild)
 
     def whole_pass(self, root: TapeNode, place: int, seed: Kind) -> Pass | None:
         """Returns the backward pass from a result as one application, shared by all graphs of a structure.

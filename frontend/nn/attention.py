@@ -17,6 +17,8 @@ from tensorgrad.nn.layers import Dropout, Linear
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init
 from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.recorded import recorded_whole
+from tensorgrad.surface.calls import public
 from tensorgrad.tracing.dtypes import NAMES, is_float, is_half, promote
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.location import user_line
@@ -275,6 +277,8 @@ def merge_heads(x: TensorLike) -> Tensor:
     return tg.reshape(tg.swapaxes(tensor, -3, -2), [*lead, length, heads * features])
 
 
+@public
+@recorded_whole
 def scaled_dot_product_attention(
     query: TensorLike,
     key: TensorLike,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import tensorgrad as tg
@@ -12,6 +13,8 @@ from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init
 from tensorgrad.nn.recurrent import ACTIVATIONS, Starts, gru_step, lstm_step, rnn_step
 from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.recorded import recorded_whole
+from tensorgrad.surface.calls import public
 
 
 class _Cell(Module):
@@ -46,9 +49,10 @@ class _Cell(Module):
         self.bias_ih = starts.declared(bias_init, rows) if bias else None
         self.bias_hh = starts.declared(bias_init, rows) if bias else None
 
+    @property
     @abstractmethod
-    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the next state, given linear maps of the input and of the state's first tensor."""
+    def kind(self) -> str:
+        """The key of the cell's formulas among `STEPS`."""
 
     def __call__(self, x: Any, state: Any = None) -> Any:
         """Returns the next state.
@@ -74,13 +78,30 @@ class _Cell(Module):
                 raise ShapeError(
                     f"{name}: expected a state of {self.STATES} of shape {shape}, got {[part.shape for part in states]}"
                 )
-        rows = [tg.reshape(part, (-1, part.shape[-1])) for part in (tensor, *states)]
-        inputs = rows[0] @ tg.transpose(self.weight_ih)
-        hidden = rows[1] @ tg.transpose(self.weight_hh)
-        if self.bias_ih is not None and self.bias_hh is not None:
-            inputs, hidden = inputs + self.bias_ih, hidden + self.bias_hh
-        results = tuple(tg.reshape(part, shape) for part in self.step(inputs, hidden, tuple(rows[1:])))
+        results = _next_state(self.kind, tensor, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, *states)
         return results if self.STATES > 1 else results[0]
+
+
+STEPS: Mapping[str, Callable[[Any, Any, tuple[Any, ...]], tuple[Any, ...]]] = {
+    "tanh": lambda inputs, hidden, state: rnn_step(inputs, hidden, "tanh"),
+    "relu": lambda inputs, hidden, state: rnn_step(inputs, hidden, "relu"),
+    "gru": gru_step,
+    "lstm": lstm_step,
+}
+"""The next state of each cell, given linear maps of the input and of the state's first tensor, and the state."""
+
+
+@public
+@recorded_whole
+def _next_state(
+    kind: str, x: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, *state: Any
+) -> tuple[Any, ...]:
+    """Returns the next state of a cell, which eager tensors record as one application."""
+    rows = [tg.reshape(part, (-1, part.shape[-1])) for part in (x, *state)]
+    inputs, hidden = rows[0] @ tg.transpose(weight_ih), rows[1] @ tg.transpose(weight_hh)
+    if bias_ih is not None and bias_hh is not None:
+        inputs, hidden = inputs + bias_ih, hidden + bias_hh
+    return tuple(tg.reshape(part, state[0].shape) for part in STEPS[kind](inputs, hidden, tuple(rows[1:])))
 
 
 class RNNCell(_Cell):
@@ -114,9 +135,10 @@ class RNNCell(_Cell):
             raise OptionError(f"RNNCell: nonlinearity must be one of {', '.join(ACTIVATIONS)}, got {nonlinearity!r}")
         self.nonlinearity = nonlinearity
 
-    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the next state."""
-        return rnn_step(inputs, hidden, self.nonlinearity)
+    @property
+    def kind(self) -> str:
+        """The key of its formulas."""
+        return self.nonlinearity
 
 
 class GRUCell(_Cell):
@@ -130,9 +152,10 @@ class GRUCell(_Cell):
 
     GATES = 3
 
-    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the next state."""
-        return gru_step(inputs, hidden, state)
+    @property
+    def kind(self) -> str:
+        """The key of its formulas."""
+        return "gru"
 
 
 class LSTMCell(_Cell):
@@ -147,6 +170,7 @@ class LSTMCell(_Cell):
     GATES = 4
     STATES = 2
 
-    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the next state."""
-        return lstm_step(inputs, hidden, state)
+    @property
+    def kind(self) -> str:
+        """The key of its formulas."""
+        return "lstm"

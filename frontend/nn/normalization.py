@@ -13,6 +13,8 @@ from tensorgrad.nn.initializers import ones, zeros
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, buffer, param
 from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.recorded import recorded_whole
+from tensorgrad.surface.calls import public
 
 
 class LayerNorm(Module):
@@ -322,17 +324,14 @@ class _BatchNorm(Module):
             TraceError: This is inside a function that `tg.grad`, `tg.scan` or the like traces.
         """
         tensor = self._checked(x)
-        axes = (0, *range(2, tensor.ndim))
-        count = math.prod(tensor.shape[axis] for axis in axes)
+        count = math.prod(tensor.shape) // self.num_features
         if count < 2:
             raise ShapeError(
                 f"{type(self).__name__}: {tensor.shape} has {count} numbers a channel; their variance takes at least 2"
             )
-        mean = tg.mean(tensor, axes, keepdims=True)
-        centred = tensor - mean
-        variance = tg.mean(centred * centred, axes, keepdims=True)
-        self._track(tg.reshape(mean, [-1]), tg.reshape(variance, [-1]) * (count / (count - 1)))
-        return self._scaled(centred * tg.rsqrt(variance + self.eps))
+        result, mean, variance = _of_batch(tensor, self.weight, self.bias, self.eps)
+        self._track(mean, variance)
+        return result
 
     def inference_call(self, x: Any) -> Any:
         """Applies the layer with the running statistics, to each example independently, and updates nothing.
@@ -341,9 +340,7 @@ class _BatchNorm(Module):
             ShapeError: `x` has a different number of axes or channels.
         """
         tensor = self._checked(x)
-        each = [self.num_features, *[1] * (tensor.ndim - 2)]
-        mean, variance = tg.reshape(self.running_mean, each), tg.reshape(self.running_var, each)
-        return self._scaled((tensor - mean) * tg.rsqrt(variance + self.eps))
+        return _by_statistics(tensor, self.running_mean, self.running_var, self.weight, self.bias, self.eps)
 
     def _track(self, mean: Any, variance: Any) -> None:
         """Updates the running statistics with those of a batch."""
@@ -351,8 +348,7 @@ class _BatchNorm(Module):
         tracked = before + 1
         weight: Any = 1 / tg.cast(tracked, self.running_mean.dtype) if self.momentum is None else self.momentum
         for statistic, batch_statistic in ((self.running_mean, mean), (self.running_var, variance)):
-            new: Any = (1 - weight) * statistic + weight * tg.cast(tg.stop_gradient(batch_statistic), statistic.dtype)
-            statistic.assign(new)
+            statistic.assign(_moved(statistic, batch_statistic, weight))
         self.num_batches_tracked.assign(tracked)
 
     def _checked(self, x: Any) -> Any:
@@ -361,11 +357,40 @@ class _BatchNorm(Module):
         spatial = tensor.ndim - 2 if tensor.ndim - 2 in self.spatial else self.spatial[-1]
         return channelled(type(self).__name__, tensor, self.num_features, spatial)
 
-    def _scaled(self, x: Any) -> Any:
-        if self.weight is None or self.bias is None:
-            return x
-        each = [self.num_features, *[1] * (x.ndim - 2)]
-        return x * tg.reshape(self.weight, each) + tg.reshape(self.bias, each)
+
+@public
+@recorded_whole
+def _of_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """Returns a batch, normalized, and the mean and unbiased variance of its channels."""
+    axes = (0, *range(2, x.ndim))
+    mean = tg.mean(x, axes, keepdims=True)
+    centred = x - mean
+    variance = tg.mean(centred * centred, axes, keepdims=True)
+    count = math.prod(x.shape[axis] for axis in axes)
+    unbiased = tg.reshape(variance, [-1]) * (count / (count - 1))
+    return _scaled(centred * tg.rsqrt(variance + eps), weight, bias), tg.reshape(mean, [-1]), unbiased
+
+
+@public
+@recorded_whole
+def _by_statistics(x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """Returns a batch, normalized by given statistics of its channels."""
+    each = [x.shape[1], *[1] * (x.ndim - 2)]
+    return _scaled((x - tg.reshape(mean, each)) * tg.rsqrt(tg.reshape(variance, each) + eps), weight, bias)
+
+
+def _scaled(x: Any, weight: Any, bias: Any) -> Any:
+    if weight is None or bias is None:
+        return x
+    each = [x.shape[1], *[1] * (x.ndim - 2)]
+    return x * tg.reshape(weight, each) + tg.reshape(bias, each)
+
+
+@public
+@recorded_whole
+def _moved(statistic: Any, of_batch: Any, weight: Any) -> Any:
+    """Returns a running statistic, moved toward that of a batch."""
+    return (1 - weight) * statistic + weight * tg.cast(tg.stop_gradient(of_batch), statistic.dtype)
 
 
 class BatchNorm1d(_BatchNorm):

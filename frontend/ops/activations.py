@@ -161,6 +161,7 @@ def log_sigmoid(x: TensorLike) -> Tensor:
     return negative(softplus(negative(as_float(x))))
 
 
+@recorded_whole
 def mish(x: TensorLike) -> Tensor:
     """`x * tanh(softplus(x))`.
 
@@ -172,6 +173,7 @@ def mish(x: TensorLike) -> Tensor:
     return multiply(factor, tanh(softplus(gate)))
 
 
+@recorded_whole
 def hard_tanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """`x` clamped to `[min_val, max_val]`; its derivative at both bounds is 0.
 
@@ -183,6 +185,7 @@ def hard_tanh(x: TensorLike, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     return where(less_equal(tensor, min_val), min_val, where(greater_equal(tensor, max_val), max_val, tensor))
 
 
+@recorded_whole
 def hard_sigmoid(x: TensorLike) -> Tensor:
     """`x / 6 + 1 / 2` clamped to `[0, 1]`; its derivative is 0 from 3 on, and up to -3.
 
@@ -195,6 +198,7 @@ def hard_sigmoid(x: TensorLike) -> Tensor:
     return where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), 1, line))
 
 
+@recorded_whole
 def relu6(x: TensorLike) -> Tensor:
     """`x` clamped to `[0, 6]`; its derivative at both bounds is 0.
 
@@ -206,6 +210,7 @@ def relu6(x: TensorLike) -> Tensor:
     return where(less_equal(tensor, 0), 0, where(greater_equal(tensor, 6), 6, tensor))
 
 
+@recorded_whole
 def hard_swish(x: TensorLike) -> Tensor:
     """`x * relu6(x + 3) / 6`; its derivative at -3 is 0, at 3 it is 1.
 
@@ -221,6 +226,7 @@ def hard_swish(x: TensorLike) -> Tensor:
     return where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), tensor, curve))
 
 
+@recorded_whole
 def softsign(x: TensorLike) -> Tensor:
     """`x / (1 + |x|)`, which is -1 and 1 at the infinities.
 
@@ -235,6 +241,7 @@ def softsign(x: TensorLike) -> Tensor:
     return where(is_large, where(less(tensor, 0), -1, 1), divide(held, absolute(held) + 1.0))
 
 
+@recorded_whole
 def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`, whose derivative is continuous.
 
@@ -254,6 +261,7 @@ def celu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     return where(positive, tensor, multiply(expm1(multiply(where(positive, 0, tensor), 1 / alpha)), alpha))
 
 
+@recorded_whole
 def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     """`x` where its magnitude exceeds the threshold, else 0.
 
@@ -265,6 +273,7 @@ def hard_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     return where(less_equal(absolute(tensor), threshold), 0, tensor)
 
 
+@recorded_whole
 def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     """`x` shrunk towards 0 by the threshold, and 0 below it: the proximal operator of the absolute value.
 
@@ -283,6 +292,7 @@ def soft_shrink(x: TensorLike, threshold: float = 0.5) -> Tensor:
     return where(above, moved, where(below, moved, multiply(tensor, 0)))
 
 
+@recorded_whole
 def tanh_shrink(x: TensorLike) -> Tensor:
     """`x - tanh(x)`.
 
@@ -294,6 +304,7 @@ def tanh_shrink(x: TensorLike) -> Tensor:
     return tensor - tanh(tensor)
 
 
+@recorded_whole
 def glu(x: TensorLike, axis: int = -1) -> Tensor:
     """`a * sigmoid(b)`, where `a` and `b` are the halves of `x` along `axis`.
 

@@ -10,6 +10,7 @@ from tensorgrad.dialects.tg import contract
 from tensorgrad.dialects.tg.base import ints, size_of
 from tensorgrad.errors import ShapeError
 from tensorgrad.ops.promotion import broadcast_to, common_numbers
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import sum as sum_over
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
 from tensorgrad.tracing.checks import checked_extent
@@ -62,6 +63,7 @@ def tensordot(x: TensorLike, y: TensorLike, axes: int | Sequence[Axes] = 2) -> T
     return contracted(left, right, ([], []), (first, second))
 
 
+@recorded_whole
 def outer(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the products of each element of `x` with each of `y`; both are flattened, as in NumPy.
 

@@ -11,6 +11,7 @@ from tensorgrad.dialects.tg.convolution import spread
 from tensorgrad.errors import ShapeError
 from tensorgrad.ops.elementwise.arithmetic import add
 from tensorgrad.ops.promotion import as_tensor, common_numbers
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import flip, reshape, transpose
 from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding
 from tensorgrad.tracing.checks import checked_extent
@@ -79,6 +80,7 @@ def _conv(
     return _with_bias(what, result, bias)
 
 
+@recorded_whole
 def conv(
     x: TensorLike,
     w: TensorLike,
@@ -168,6 +170,7 @@ def conv3d(
     return _conv("conv3d", 3, x, w, bias, stride, padding, dilation, groups)
 
 
+@recorded_whole
 def conv_transpose(
     x: TensorLike,
     w: TensorLike,

@@ -25,6 +25,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log1p
 from tensorgrad.ops.joining import concat, moveaxis, pad
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast, promoted
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import counted, in_full, logsumexp
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import min as smallest
@@ -32,13 +33,13 @@ from tensorgrad.ops.reduce import prod as product
 from tensorgrad.ops.reduce import sum as total
 from tensorgrad.ops.shape import (
     arange,
+    elements_at,
     expand_dims,
     flip,
     full,
     normalized_axis,
     positions,
     reshape,
-    take_along_axis,
 )
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.likes import TensorLike
@@ -77,6 +78,7 @@ def _multiplied(x: Tensor, axis: int) -> Tensor:
     return product(x, axis, dtype=x.dtype)
 
 
+@recorded_whole
 def cumsum(x: TensorLike, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running sums along `axis` (of the flattened tensor if `None`).
 
@@ -98,6 +100,7 @@ def cumsum(x: TensorLike, axis: int | None = None, *, dtype: object = None) -> T
     return _folds(tensor, place, 0, _sums, operator.add, 0) if tensor.size else tensor
 
 
+@recorded_whole
 def cumprod(x: TensorLike, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running products along `axis` (of the flattened tensor if `None`); the derivative is exact where elements are 0.
 
@@ -122,6 +125,7 @@ def cumprod(x: TensorLike, axis: int | None = None, *, dtype: object = None) -> 
     return moveaxis(rows, -1, place)
 
 
+@recorded_whole
 def cummax(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
     """Running maxima along `axis` (of the flattened tensor if `None`), and their positions along it, as in PyTorch.
 
@@ -143,6 +147,7 @@ def cummax(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
     return _extremes(x, axis, "cummax", largest, maximum, "max")
 
 
+@recorded_whole
 def cummin(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
     """Running minima along `axis` (of the flattened tensor if `None`), and their positions along it, as in PyTorch.
 
@@ -164,6 +169,7 @@ def cummin(x: TensorLike, axis: int | None = None) -> tuple[Tensor, Tensor]:
     return _extremes(x, axis, "cummin", smallest, minimum, "min")
 
 
+@recorded_whole
 def diff(
     x: TensorLike, n: int = 1, axis: int = -1, prepend: TensorLike | None = None, append: TensorLike | None = None
 ) -> Tensor:
@@ -211,10 +217,11 @@ def _extremes(
         extremes = _folds(values, values.ndim - 1, 0, fold, combine, identity_of(reduction, values.dtype))
         reached = logical_or(equal(values, extremes), not_equal(values, values))
         order = _folds(where(reached, order, 0), rows.ndim - 1, 0, largest, maximum, identity_of("max", order.dtype))
-        rows = _reached(rows, order) if is_float(rows.dtype) else take_along_axis(rows, order, -1)
+        rows = _reached(rows, order) if is_float(rows.dtype) else elements_at(rows, order, -1)
     return moveaxis(rows, -1, place), moveaxis(order, -1, place)
 
 
+@recorded_whole
 @in_full
 def logcumsumexp(x: TensorLike, axis: int | None = None) -> Tensor:
     """`log(cumsum(exp(x)))` along `axis` (of the flattened tensor if `None`), without overflow.
@@ -328,7 +335,7 @@ _products.defvjp(_products_kept, _products_cotangent)
 @custom_vjp
 def _reached(rows: Tensor, order: Tensor) -> Tensor:
     """Gathers at nondecreasing positions, each of which equals its own index at its first occurrence."""
-    return take_along_axis(rows, order, -1)
+    return elements_at(rows, order, -1)
 
 
 def _reached_kept(rows: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,8 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.functions import floor, round
 from tensorgrad.ops.promotion import as_tensor, cast
-from tensorgrad.ops.shape import expand_dims, ones, reshape, take_along_axis
+from tensorgrad.ops.recorded import recorded_whole
+from tensorgrad.ops.shape import elements_at, expand_dims, ones, reshape
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -105,7 +106,7 @@ def read(x: Tensor, taps: Sequence[Sequence[Tap]]) -> list[Tensor]:
         index, weight = combination[0].index, combination[0].weight
         for tap, extent in zip(combination[1:], extents[1:], strict=True):
             index, weight = index * extent + tap.index, weight * tap.weight
-        values = take_along_axis(flat, expand_dims(index, 1), 2)
+        values = elements_at(flat, expand_dims(index, 1), 2)
         terms.append(values * expand_dims(weight, 1))
     return terms
 
@@ -134,6 +135,7 @@ _MODES = {"linear": linear, "cubic": _cubic, "nearest": _nearest}
 _PADDINGS = ("zeros", "border", "reflection")
 
 
+@recorded_whole
 def grid_sample(
     x: TensorLike, grid: TensorLike, mode: str = "linear", padding_mode: str = "zeros", align_corners: bool = False
 ) -> Tensor:

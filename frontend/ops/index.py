@@ -11,6 +11,7 @@ from tensorgrad.errors import DTypeError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import equal
 from tensorgrad.ops.joining import narrow, pad
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast, in_dtype
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import (
     arange,
     as_indices,
@@ -31,6 +32,7 @@ from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
 
+@recorded_whole
 def embedding(table: TensorLike, indices: TensorLike) -> Tensor:
     """Returns the rows of `table` at `indices`: `[*indices.shape, *table.shape[1:]]`. Only these rows are read.
 
@@ -82,6 +84,7 @@ def updates_at(indices: Tensor, updates: Tensor, what: str) -> Tensor:
     return updates
 
 
+@recorded_whole
 def gather(x: TensorLike, axis: int, indices: TensorLike) -> Tensor:
     """Elements of `x` along `axis` at indices for each position, as in PyTorch: other axes may be shorter.
 
@@ -104,6 +107,7 @@ def gather(x: TensorLike, axis: int, indices: TensorLike) -> Tensor:
     return take_along_axis(tensor, positions, place)
 
 
+@recorded_whole
 def scatter_add(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) -> Tensor:
     """Adds `updates` to `x` along `axis` at indices for each position, as in PyTorch: other axes may be shorter.
 
@@ -145,6 +149,7 @@ def scattered(updates: Tensor, places: Tensor, axis: int, extent: int, reduction
     return emit(kind, [updates, places], **bounds, reduction=StringAttr(reduction))
 
 
+@recorded_whole
 def one_hot(indices: TensorLike, count: int, dtype: object = "f32") -> Tensor:
     """Returns a new last axis of `count` elements: 1 at the index, 0 elsewhere; all 0 if it is out of range.
 

@@ -14,6 +14,7 @@ from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.errors import OptionError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import equal, greater_equal, subtract, where
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype, promoted
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import (
     arange,
     expand_dims,
@@ -218,6 +219,7 @@ def narrow(x: TensorLike, axis: int, start: int, length: int) -> Tensor:
     return _between(tensor, place, first, last)
 
 
+@recorded_whole
 def roll(x: TensorLike, shift: TensorLike, axis: Axes | None = None) -> Tensor:
     """Rolls the elements by `shift` positions along `axis`, circularly.
 
@@ -246,6 +248,7 @@ def roll(x: TensorLike, shift: TensorLike, axis: Axes | None = None) -> Tensor:
     return tensor
 
 
+@recorded_whole
 def repeat(x: TensorLike, repeats: TensorLike, axis: int | None = None) -> Tensor:
     """Repeats each element along `axis` (of the flattened tensor if `None`), by one number or by a number for each.
 
@@ -287,6 +290,7 @@ def repeat(x: TensorLike, repeats: TensorLike, axis: int | None = None) -> Tenso
     return reshape(broadcast_to(expand_dims(tensor, place + 1), wide), result)
 
 
+@recorded_whole
 def tile(x: TensorLike, repeats: Axes) -> Tensor:
     """Repeats the whole tensor along each axis; missing axes or numbers count as 1, as in NumPy.
 

@@ -504,6 +504,7 @@ def kl_div(input: TensorLike, target: TensorLike, reduction: str = "mean", *, lo
     return REDUCTIONS[reduction](losses)
 
 
+@recorded_whole
 def cosine_similarity(x: TensorLike, y: TensorLike, axis: int = -1, eps: float = 1e-8) -> Tensor:
     """Returns the cosine of the angle between vectors along `axis`; 0 where one is zero.
 
@@ -532,6 +533,7 @@ def cosine_similarity(x: TensorLike, y: TensorLike, axis: int = -1, eps: float =
 # Likelihoods
 
 
+@recorded_whole
 def gaussian_nll(
     mean: TensorLike,
     target: TensorLike,
@@ -578,6 +580,7 @@ def gaussian_nll(
     return reduced_by(what, losses, reduction)
 
 
+@recorded_whole
 def poisson_nll(
     prediction: TensorLike,
     target: TensorLike,

@@ -27,6 +27,7 @@ from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
+@recorded_whole
 def hinge(scores: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
     """`max(margin - target * scores, 0)`: that of a classifier into 1 and -1.
 
@@ -48,6 +49,7 @@ def hinge(scores: TensorLike, target: TensorLike, reduction: str = "mean", *, ma
     return reduced_by("hinge", lambda: maximum(subtract(margin, multiply(left, right)), 0), reduction)
 
 
+@recorded_whole
 def hinge_embedding(
     distances: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 1.0
 ) -> Tensor:
@@ -77,6 +79,7 @@ def hinge_embedding(
     return reduced_by("hinge_embedding", losses, reduction)
 
 
+@recorded_whole
 def cosine_embedding(
     x: TensorLike, y: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 0.0
 ) -> Tensor:
@@ -135,6 +138,7 @@ def soft_margin(scores: TensorLike, target: TensorLike, reduction: str = "mean")
     return reduced_by("soft_margin", lambda: softplus(negative(multiply(right, left))), reduction)
 
 
+@recorded_whole
 def margin_ranking(
     x: TensorLike, y: TensorLike, target: TensorLike, reduction: str = "mean", *, margin: float = 0.0
 ) -> Tensor:
@@ -161,6 +165,7 @@ def margin_ranking(
     )
 
 
+@recorded_whole
 def triplet_margin(
     anchor: TensorLike,
     positive: TensorLike,
@@ -210,6 +215,7 @@ def triplet_margin(
     return reduced_by(what, losses, reduction)
 
 
+@recorded_whole
 def multi_margin(
     scores: TensorLike,
     labels: TensorLike,
@@ -260,6 +266,7 @@ def multi_margin(
     return reduced_by(what, losses, reduction)
 
 
+@recorded_whole
 def multilabel_soft_margin(
     logits: TensorLike, target: TensorLike, reduction: str = "mean", *, weight: TensorLike | None = None
 ) -> Tensor:

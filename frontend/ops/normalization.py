@@ -131,6 +131,7 @@ def group_norm(
     return _affine(result, *(part if part is None else reshape(part, each) for part in (weight, bias)))
 
 
+@recorded_whole
 def normalize(x: TensorLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12) -> Tensor:
     """Returns `x` divided by its norm along `axis`, or by `eps` if that is larger.
 
@@ -154,6 +155,7 @@ def normalize(x: TensorLike, p: float = 2.0, axis: int = -1, eps: float = 1e-12)
     return divide(tensor, maximum(norm(tensor, p, axis, keepdims=True), eps))
 
 
+@recorded_whole
 def local_response_norm(x: TensorLike, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divides each element by `(k + alpha * mean(square of size neighboring channels)) ** beta`.
 

@@ -27,6 +27,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.elementwise.functions import isnan
 from tensorgrad.ops.joining import moveaxis
 from tensorgrad.ops.promotion import as_tensor, cast, common_numbers
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import mean
 from tensorgrad.ops.reduce import min as smallest
@@ -218,6 +219,7 @@ def max_pool(
     *,
     return_indices: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...
+@recorded_whole
 def max_pool(
     x: TensorLike,
     size: Sizes,
@@ -315,6 +317,7 @@ def _unpooled(what: str, extents: list[int], size: Any, stride: Any, padding: An
     return whole
 
 
+@recorded_whole
 def avg_pool(
     x: TensorLike,
     size: Sizes,
@@ -373,6 +376,7 @@ def _adaptive(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
     return axes, listed(filled, len(axes), f"{what}: sizes")
 
 
+@recorded_whole
 def adaptive_avg_pool(x: TensorLike, size: int | Sequence[int | None]) -> Tensor:
     """Returns the means of parts of the last axes, a given number of each; integers average as f32.
 
@@ -411,6 +415,7 @@ def adaptive_max_pool(
 def adaptive_max_pool(
     x: TensorLike, size: int | Sequence[int | None], return_indices: Literal[True]
 ) -> tuple[Tensor, Tensor]: ...
+@recorded_whole
 def adaptive_max_pool(x: TensorLike, size: int | Sequence[int | None], return_indices: bool = False) -> Any:
     """Returns the largest element of each part of the last axes, a given number of each.
 
@@ -434,6 +439,7 @@ def adaptive_max_pool(x: TensorLike, size: int | Sequence[int | None], return_in
     return Pool("adaptive_max_pool", tensor, even, None, 0, 1, False).largest(tensor, return_indices)
 
 
+@recorded_whole
 def global_max_pool(x: TensorLike, keepdims: bool = False) -> Tensor:
     """Returns the largest element of each channel of `[batch, channels, spatial...]`.
 
@@ -445,6 +451,7 @@ def global_max_pool(x: TensorLike, keepdims: bool = False) -> Tensor:
     return largest(tensor, tuple(range(2, tensor.ndim)), keepdims)
 
 
+@recorded_whole
 def global_avg_pool(x: TensorLike, keepdims: bool = False) -> Tensor:
     """Returns the mean of each channel of `[batch, channels, spatial...]`.
 

@@ -6,12 +6,14 @@ from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import multiply, subtract
 from tensorgrad.ops.joining import moveaxis, stack
 from tensorgrad.ops.promotion import as_float, common, promoted
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import norm
 from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
+@recorded_whole
 def kron(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the Kronecker product: each element of `x` times all of `y`, in blocks.
 
@@ -34,6 +36,7 @@ def kron(x: TensorLike, y: TensorLike) -> Tensor:
     return reshape(multiply(outer, inner), extents)
 
 
+@recorded_whole
 def cross(x: TensorLike, y: TensorLike, axis: int = -1) -> Tensor:
     """Returns the cross product of vectors of three elements along `axis`.
 
@@ -54,6 +57,7 @@ def cross(x: TensorLike, y: TensorLike, axis: int = -1) -> Tensor:
     return stack(parts, place)
 
 
+@recorded_whole
 def cdist(x: TensorLike, y: TensorLike, p: float = 2.0) -> Tensor:
     """Returns the distances between all pairs of points: `norm(x[..., i, :] - y[..., j, :], p)`.
 

@@ -41,11 +41,11 @@ from tensorgrad.ops.promotion import as_tensor, bitcast, broadcast_shapes, broad
 from tensorgrad.ops.reduce import argmax
 from tensorgrad.ops.shape import (
     arange,
+    elements_at,
     expand_dims,
     normalized_axis,
     reshape,
     take,
-    take_along_axis,
     transpose,
 )
 from tensorgrad.ops.sort import argsort
@@ -396,7 +396,7 @@ def _shuffled(key: Tensor, x: Tensor, axis: int, rank: int) -> Tensor:
     for _ in range(rounds):
         both = split(key)
         key, own = both[..., 0, :], both[..., 1, :]
-        x = take_along_axis(x, argsort(bits(own, extents), axis), axis)
+        x = elements_at(x, argsort(bits(own, extents), axis), axis)
     return x
 
 

@@ -14,6 +14,7 @@ from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import TensorgradError
 from tensorgrad.ops.promotion import common_dtype
+from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.tensor import Array
@@ -23,13 +24,17 @@ from tensorgrad.tracing.tracer import as_array, current_trace, trace_call
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 STATIC = (bool, int, str, type(None))
-"""The types of arguments whose values specialize a trace; floats would cause too many traces."""
+"""The types of arguments whose values specialize a trace."""
+
+MOST_OPTIONS = 16
+"""The number of values of a function's float arguments that specialize traces; each traces the function once more."""
 
 
 def recorded_whole(function: Function) -> Function:
     """Makes eager tensors record a function of tensors as a single application when users call it.
 
-    It must return one tensor, whose type depends only on the types of tensors and on the other arguments.
+    It must return new tensors, no views of its arguments: one, or a tuple of them. Their types may depend only on the
+    types of tensors and on the other arguments.
     """
     marked: Any = function
     marked.__whole__ = _Whole(function, takes_numbers=False)
@@ -56,13 +61,15 @@ class _Whole:
 
     def __init__(self, function: Callable[..., Any], takes_numbers: bool):
         self._function, self._takes_numbers = function, takes_numbers
+        self._floats: set[Hashable] = set()
 
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Array | None:
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any | None:
         """Returns the result of a call; `None` if the function has to be called normally."""
         if current_trace() is not None:
             return None
         device = None
         operands: list[Array] = []
+        floats: list[Hashable] = []
         # In the key an operand is its type, as the object shared by all tensors of that type on a device or as a shape
         # and dtype; another argument is a pair of a class and a value.
         key: list[Hashable] = [self, len(args), *kwargs]
@@ -79,6 +86,10 @@ class _Whole:
                 if beside is None:
                     return None
                 operand = beside
+            elif kind is float:
+                floats.append(argument or str(argument))  # 0.0 == -0.0
+                key.append((kind, floats[-1]))
+                continue
             elif kind in STATIC or (kind is tuple and all(type(part) is int for part in argument)):
                 key.append((kind, argument))
                 continue
@@ -91,9 +102,15 @@ class _Whole:
             else:
                 device = own.device if device is None else device
                 key.append(own.value.kind)
-        if device is None:
+        if device is None or (floats and not self._is_option(tuple(floats))):
             return None
         return device.apply_traced(tuple(key), operands, lambda: self._traced(args, kwargs, operands))
+
+    def _is_option(self, floats: Hashable) -> bool:
+        """Returns whether floats are options of a few values, rather than numbers that change from call to call."""
+        if floats not in self._floats and len(self._floats) < MOST_OPTIONS:
+            self._floats.add(floats)
+        return floats in self._floats
 
     def _traced(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], operands: Sequence[Array]
@@ -120,9 +137,14 @@ class _Whole:
             traced, result = trace_call(self._function.__name__, function, specs, slots, ranges.append)
         except TensorgradError:
             return None  # calling the function itself raises the error
-        if result != 0 or not ranges[0].is_complete or not _computes(traced):
+        places, rebuild = trees.flatten(result)
+        if (
+            not ranges[0].is_complete
+            or not _computes(traced)
+            or places != list(range(len(traced.function_type.outputs)))
+        ):
             return None
-        return TracedFunction(traced, None if ranges[0].is_empty else _Checked(ranges[0]))
+        return TracedFunction(traced, None if ranges[0].is_empty else _Checked(ranges[0]), rebuild)
 
     def _is_operand(self, argument: Any) -> bool:
         return isinstance(argument, Array | np.ndarray) or (self._takes_numbers and type(argument) in (float, int))
@@ -140,11 +162,10 @@ def _number_beside(args: Sequence[Any], number: float) -> Array | None:
 
 
 def _computes(function: FuncOp) -> bool:
-    """Returns whether the result is computed by an op with operands: neither an argument itself, nor a constant."""
+    """Returns whether ops with operands compute all results: none is an argument itself, or a constant."""
     last = function.body.block.last_op
     assert last is not None
-    (value,) = last.operands
-    return isinstance(value, OpResult) and bool(value.owner.operands)
+    return all(isinstance(value, OpResult) and value.owner.operands for value in last.operands)
 
 
 class _Checked:

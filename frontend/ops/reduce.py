@@ -443,6 +443,7 @@ def _truth(x: Any) -> Tensor:
     return cast(cast(x, NAMES["bool"]), NAMES["i32"])
 
 
+@recorded_whole
 def any(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns whether any element along `axis` is nonzero (NaN is); False if it is empty.
 
@@ -453,6 +454,7 @@ def any(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tens
     return sum(_truth(x), axis, keepdims) != 0
 
 
+@recorded_whole
 def all(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns whether every element along `axis` is nonzero (NaN is); True if it is empty.
 
@@ -516,6 +518,7 @@ def _rooted_spread(x: Tensor, axes: list[int], share: float, keepdims: bool) -> 
     return _root(_spread(x, axes, share, keepdims))
 
 
+@recorded_whole
 @in_full
 def norm(x: TensorLike, ord: float = 2, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivatives at 0 are 0.
@@ -570,6 +573,7 @@ def _extreme_position(what: str, kind: Any, x: Any, axis: int | None, keepdims: 
     return reshape(first, (1,) * rank) if axis is None and keepdims else reshape(first, ()) if axis is None else first
 
 
+@recorded_whole
 def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Returns the position of the largest element along `axis` (of the flattened tensor if `None`), as i32.
 
@@ -585,6 +589,7 @@ def argmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Te
     return _extreme_position("argmax", max, x, axis, keepdims)
 
 
+@recorded_whole
 def argmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Returns the position of the smallest element along `axis` (of the flattened tensor if `None`), as i32.
 

@@ -14,6 +14,7 @@ import numpy as np
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.promotion import as_tensor, cast
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.sampling import Samples, sampled, taken
 from tensorgrad.ops.windows import Sizes, last_axes, listed
 from tensorgrad.tracing.dtypes import NAMES, is_float
@@ -95,6 +96,7 @@ _METHODS = {
 }
 
 
+@recorded_whole
 def resize(
     x: TensorLike,
     size: Sizes | None = None,

@@ -31,15 +31,16 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.index import axis_of_indices, scattered, updates_at
 from tensorgrad.ops.joining import concat, moveaxis, narrow
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, check_numbers, in_dtype
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import (
     as_indices,
     counted_from_front,
+    elements_at,
     expand_dims,
     full,
     index_dtype,
     positions,
     reshape,
-    take_along_axis,
 )
 from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float, is_half
@@ -75,6 +76,7 @@ class _Lines:
     places: Tensor
 
 
+@recorded_whole
 def scatter(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) -> Tensor:
     """`x` with `updates` along `axis` at indices for each position, as in PyTorch: other axes may be shorter.
 
@@ -104,10 +106,11 @@ def scatter(x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike) 
         return tensor
     order = positions(lines.places.shape, lines.places.ndim - 1, NAMES["i32"])
     last = _at_places(order, lines, "max")
-    updated = where(less(-1, last), take_along_axis(lines.updates, maximum(last, 0), -1), lines.into)
+    updated = where(less(-1, last), elements_at(lines.updates, maximum(last, 0), -1), lines.into)
     return _replaced(tensor, place, updated)
 
 
+@recorded_whole
 def scatter_reduce(
     x: TensorLike, axis: int, indices: TensorLike, updates: TensorLike, reduce: str, include_self: bool = True
 ) -> Tensor:
@@ -150,6 +153,7 @@ def scatter_reduce(
     return cast(_replaced(wide, place, _reduced(lines, reduce, include_self)), tensor.dtype)
 
 
+@recorded_whole
 def segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the sum of the rows of each segment, as `jax.ops.segment_sum`: the derivative of taking rows by number.
 
@@ -178,6 +182,7 @@ def segment_sum(x: TensorLike, segment_ids: TensorLike, num_segments: int | None
     return _segments("segment_sum", x, segment_ids, num_segments, "sum")
 
 
+@recorded_whole
 def segment_mean(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the mean of the rows of each segment (of integers rounded down), 0 where there are none.
 
@@ -193,6 +198,7 @@ def segment_mean(x: TensorLike, segment_ids: TensorLike, num_segments: int | Non
     return _segments("segment_mean", x, segment_ids, num_segments, "mean")
 
 
+@recorded_whole
 def segment_prod(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the product of the rows of each segment, 1 where there are none; the derivative is exact at zeros.
 
@@ -210,6 +216,7 @@ def segment_prod(x: TensorLike, segment_ids: TensorLike, num_segments: int | Non
     return _segments("segment_prod", x, segment_ids, num_segments, "prod")
 
 
+@recorded_whole
 def segment_max(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the maxima of the rows of each segment; where there are none, `-inf`, or the dtype's least integer.
 
@@ -228,6 +235,7 @@ def segment_max(x: TensorLike, segment_ids: TensorLike, num_segments: int | None
     return _segments("segment_max", x, segment_ids, num_segments, "amax")
 
 
+@recorded_whole
 def segment_min(x: TensorLike, segment_ids: TensorLike, num_segments: int | None = None) -> Tensor:
     """Returns the minima of the rows of each segment; where there are none, `inf`, or the dtype's largest integer.
 
@@ -366,10 +374,10 @@ def _shared_cotangent(reduce: str, residuals: tuple[Tensor, ...], cotangent: Ten
     into, updates, places, extremes = residuals
     lines = _Lines(into, updates, places)
     own, inside = _same(into, extremes), places < into.shape[-1]
-    hit = logical_and(_same(updates, take_along_axis(extremes, minimum(places, into.shape[-1] - 1), -1)), inside)
+    hit = logical_and(_same(updates, elements_at(extremes, minimum(places, into.shape[-1] - 1), -1)), inside)
     count = cast(own, NAMES["i32"]) + _at_places(cast(hit, NAMES["i32"]), lines, "sum")
     share = cotangent / cast(count, cotangent.dtype)
-    read = take_along_axis(share, minimum(places, into.shape[-1] - 1), -1)
+    read = elements_at(share, minimum(places, into.shape[-1] - 1), -1)
     return where(own, share, 0.0), where(hit, read, 0.0), None
 
 

@@ -22,6 +22,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.functions import isnan
 from tensorgrad.ops.promotion import as_tensor, cast, common, common_dtype
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import sum as total
 from tensorgrad.ops.shape import full, reshape, take, take_rows
 from tensorgrad.ops.sort import sort
@@ -33,6 +34,7 @@ from tensorgrad.tracing.tensor import Array, Tensor
 SIDES = ("left", "right")
 
 
+@recorded_whole
 def count_nonzero(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the number of nonzero elements along `axis`, as i32; NaN is nonzero.
 
@@ -43,6 +45,7 @@ def count_nonzero(x: TensorLike, axis: Axes | None = None, keepdims: bool = Fals
     return total(cast(not_equal(stop_gradient(as_tensor(x)), 0), NAMES["i32"]), axis, keepdims)
 
 
+@recorded_whole
 def searchsorted(x: TensorLike, values: TensorLike, side: str = "left", sorter: TensorLike | None = None) -> Tensor:
     """Returns the insertion positions of values in a sorted vector, as i32.
 

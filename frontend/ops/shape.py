@@ -15,6 +15,7 @@ from tensorgrad.errors import ArgumentError, AxisError, DTypeError, InputError, 
 from tensorgrad.ops import promotion
 from tensorgrad.ops.elementwise.arithmetic import add, less, where
 from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.runtime.conversion import converted
 from tensorgrad.tracing.arrays import borrowed
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, spec
@@ -592,6 +593,7 @@ def take_rows(x: Tensor, indices: Tensor, axis: int) -> Tensor:
     return emit(index_ops.TakeOp, [x, indices], axis=integer(axis))
 
 
+@recorded_whole
 def take(x: TensorLike, indices: TensorLike, axis: int = 0) -> Tensor:
     """Returns slices of `x` along `axis` at `indices`, whose axes replace `axis`.
 
@@ -617,6 +619,7 @@ def slices_at(x: TensorLike, indices: TensorLike, axis: int, what: str) -> Tenso
     return take_rows(tensor, counted_from_front(index_tensor, tensor.shape[place], what), place)
 
 
+@recorded_whole
 def take_along_axis(x: TensorLike, indices: TensorLike, axis: int) -> Tensor:
     """Returns elements of `x` along `axis`, at indices for each position; other axes broadcast.
 
@@ -634,19 +637,24 @@ def take_along_axis(x: TensorLike, indices: TensorLike, axis: int) -> Tensor:
     place = normalized_axis(axis, tensor.ndim, "take_along_axis")
     if where_.ndim != tensor.ndim:
         raise ShapeError(f"take_along_axis: {tensor.shape} and indices {where_.shape} differ in their number of axes")
-    other = [1 if i == place else extent for i, extent in enumerate(tensor.shape)]
-    index_other = [1 if i == place else extent for i, extent in enumerate(where_.shape)]
+    places = counted_from_front(where_, tensor.shape[place], "take_along_axis")
     try:
-        joint = list(np.broadcast_shapes(tuple(other), tuple(index_other)))
+        return elements_at(tensor, places, place)
     except ValueError:
         raise ShapeError(f"take_along_axis: {tensor.shape} and indices {where_.shape} do not broadcast") from None
-    extents = [tensor.shape[place] if i == place else extent for i, extent in enumerate(joint)]
-    index_extents = [where_.shape[place] if i == place else extent for i, extent in enumerate(joint)]
-    operands = [
-        promotion.broadcast_to(tensor, extents),
-        promotion.broadcast_to(counted_from_front(where_, tensor.shape[place], "take_along_axis"), index_extents),
-    ]
-    return emit(index_ops.TakeAlongAxisOp, operands, axis=integer(place))
+
+
+def elements_at(x: Tensor, places: Tensor, axis: int) -> Tensor:
+    """Returns what `take_along_axis` does, at places that are known to be positions of the axis.
+
+    Raises:
+        ValueError: The shapes don't broadcast outside `axis`.
+    """
+    axis %= x.ndim
+    lead = np.broadcast_shapes(x.shape[:axis], places.shape[:axis])
+    trail = np.broadcast_shapes(x.shape[axis + 1 :], places.shape[axis + 1 :])
+    operands = [promotion.broadcast_to(tensor, (*lead, tensor.shape[axis], *trail)) for tensor in (x, places)]
+    return emit(index_ops.TakeAlongAxisOp, operands, axis=integer(axis))
 
 
 def positions(extents: Sequence[int], axis: int, dtype: DType) -> Tensor:

@@ -12,9 +12,10 @@ from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import ShapeError
 from tensorgrad.ops.elementwise.arithmetic import bitwise_invert, bitwise_xor, stop_gradient, where
 from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
-from tensorgrad.ops.promotion import as_tensor, bitcast, broadcast_to, cast
+from tensorgrad.ops.promotion import as_tensor, bitcast, cast
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import max, min
-from tensorgrad.ops.shape import expand_dims, normalized_axis, positions, reshape, take_along_axis
+from tensorgrad.ops.shape import elements_at, expand_dims, normalized_axis, positions, reshape
 from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.likes import TensorLike
@@ -36,6 +37,7 @@ def _rows(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
     return tensor, normalized_axis(axis, tensor.ndim, what)
 
 
+@recorded_whole
 def argsort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> Tensor:
     """Returns the positions that sort `x` along `axis` (flattened if `None`), as i32.
 
@@ -57,6 +59,7 @@ def argsort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> T
     return moveaxis(order, -1, place)
 
 
+@recorded_whole
 def sort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> Tensor:
     """`x` sorted along `axis` (flattened if `None`): the elements at the positions of `argsort`.
 
@@ -71,9 +74,10 @@ def sort(x: TensorLike, axis: int | None = -1, descending: bool = False) -> Tens
          [3, 4]], dtype=i32)
     """
     tensor, place = _rows(x, axis, "sort")
-    return take_along_axis(tensor, argsort(tensor, place, descending), place)
+    return elements_at(tensor, argsort(tensor, place, descending), place)
 
 
+@recorded_whole
 def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """Returns the `k` largest elements along `axis` (or the smallest), in order, and their positions as i32.
 
@@ -99,7 +103,7 @@ def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> tuple[
         order = _of_blocks(tensor, k, place, largest)
     else:
         order = narrow(argsort(tensor, place, largest), place, 0, k)
-    return take_along_axis(tensor, order, place), order
+    return elements_at(tensor, order, place), order
 
 
 def _selected(x: Tensor, k: int, axis: int, largest: bool) -> Tensor:
@@ -132,9 +136,9 @@ def _of_blocks(x: Tensor, k: int, axis: int, largest: bool) -> Tensor:
     padded = pad(keys, padding, constant_values=int(np.iinfo(keys.dtype).min))
     blocks = reshape(padded, (*lead, count, width))
     chosen = sort(argsort(max(blocks, -1), descending=True)[..., :k])
-    candidates = take_along_axis(blocks, broadcast_to(expand_dims(chosen, -1), (*lead, k, width)), -2)
+    candidates = elements_at(blocks, expand_dims(chosen, -1), -2)
     order = argsort(reshape(candidates, (*lead, k * width)), descending=True)[..., :k]
-    return moveaxis(take_along_axis(chosen, order // width, -1) * width + order % width, -1, axis)
+    return moveaxis(elements_at(chosen, order // width, -1) * width + order % width, -1, axis)
 
 
 def _keys(x: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ from tensorgrad.ops.elementwise.composed import isclose
 from tensorgrad.ops.elementwise.functions import isnan, sqrt
 from tensorgrad.ops.joining import diagonal, linspace, narrow, stack
 from tensorgrad.ops.promotion import as_float, as_tensor, cast
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import all as every
 from tensorgrad.ops.reduce import matmul, max, mean, min, sum
 from tensorgrad.ops.searching import searchsorted
@@ -60,6 +61,7 @@ def allclose(x: TensorLike, y: TensorLike, rtol: float = 1e-5, atol: float = 1e-
     return every(isclose(x, y, rtol, atol, equal_nan))
 
 
+@recorded_whole
 def quantile(
     x: TensorLike, q: TensorLike, axis: Axes | None = None, keepdims: bool = False, *, method: str = "linear"
 ) -> Tensor:
@@ -94,6 +96,7 @@ def quantile(
     return reshape(quantiles, [*levels.shape, *remaining])
 
 
+@recorded_whole
 def median(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the median along `axis`, as in NumPy: the mean of the middle two of an even number of samples.
 
@@ -135,6 +138,7 @@ def _quantiles(what: str, x: Tensor, axes: Sequence[int], levels: Sequence[float
     return stack(tensors)
 
 
+@recorded_whole
 def nansum(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the sum along `axis` of the elements that are not NaN, which alone have a nonzero derivative.
 
@@ -145,6 +149,7 @@ def nansum(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> T
     return sum(_without_nan(as_tensor(x)), axis, keepdims)
 
 
+@recorded_whole
 def nanmean(x: TensorLike, axis: Axes | None = None, keepdims: bool = False) -> Tensor:
     """Returns the mean along `axis` of the elements that are not NaN; NaN if there are none.
 
@@ -161,6 +166,7 @@ def _without_nan(x: Tensor) -> Tensor:
     return where(isnan(x), 0, x) if is_float(x.dtype) else x
 
 
+@recorded_whole
 def cov(x: TensorLike, correction: int = 1) -> Tensor:
     """Returns the covariances of variables, the rows of a matrix: a matrix, or without axes the variance of only one.
 
@@ -188,6 +194,7 @@ def cov(x: TensorLike, correction: int = 1) -> Tensor:
     return reshape(covariance, ()) if covariance.shape == (1, 1) else covariance
 
 
+@recorded_whole
 def corrcoef(x: TensorLike) -> Tensor:
     """Returns the correlation coefficients of the rows of a matrix, or 1, without axes, for one row; see `cov`.
 
@@ -206,6 +213,7 @@ def corrcoef(x: TensorLike) -> Tensor:
     return divide(covariances, multiply(expand_dims(deviation, 1), deviation))
 
 
+@recorded_whole
 def bincount(x: TensorLike, length: int, weights: TensorLike | None = None) -> Tensor:
     """Returns the number of occurrences of each integer from 0 to `length - 1`; others are ignored.
 
@@ -242,6 +250,7 @@ def bincount(x: TensorLike, length: int, weights: TensorLike | None = None) -> T
     return narrow(totals, 0, 0, length)
 
 
+@recorded_whole
 def histogram(x: TensorLike, bins: TensorLike = 10, range: tuple[float, float] | None = None) -> tuple[Tensor, Tensor]:
     """Returns the number of elements in each bin, and the edges of the bins.
 

@@ -65,12 +65,14 @@ class TracedFunction:
     """A function of tensors, traced for operands of certain types.
 
     Attributes:
-        function: The function in `tg`, with one result.
+        function: The function in `tg`.
         allows: Whether the function may be applied to given operands, if that depends on their values.
+        rebuild: Returns the result as the Python function does, such as a tuple, of a list of tensors.
     """
 
     function: FuncOp
     allows: Callable[[Sequence[Any]], bool] | None
+    rebuild: Callable[[list[Any]], Any]
 
 
 class TensorDevice(ABC):
@@ -109,7 +111,7 @@ class TensorDevice(ABC):
     def apply_traced(
         self, key: Hashable, operands: Sequence[Any], traced: Callable[[], TracedFunction | None]
     ) -> Any | None:
-        """Applies a function as one op; returns `None` if its ops must be applied one by one.
+        """Returns the result of a function, applied as one op; `None` if its ops must be applied one by one.
 
         Args:
             key: Equal for applications of the same function to operands of the same types.

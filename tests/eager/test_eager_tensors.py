@@ -14,7 +14,9 @@ import torch
 import tensorgrad as tg
 from tensorgrad.driver.handles.eager_devices import eager_device_named, new_eager_device
 from tensorgrad.eager.devices import LONGEST, RecordingDevice
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.runtime.cpu import CpuDevice
+from tensorgrad.surface.calls import public
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
 
@@ -581,13 +583,27 @@ def test_what_a_trace_is_not_sure_of_goes_the_long_way(eager_device: RecordingDe
             tg.cross_entropy(x, np.array([0, 2], np.int32))
         with pytest.raises(tg.errors.ShapeError, match=r"test_eager_tensors.py:\d+: matmul: inner extents differ"):
             tg.matmul(x, np.ones((3, 2), np.float32))
-    assert tg.huber(x, x, delta=0.5).shape == ()  # a float that is no operand
-    assert "huber" not in names_recorded(eager_device)
     empty = eager_device.made(np.zeros((0, 2), np.float32))
     for _ in range(2):
         with pytest.warns(tg.errors.EmptyAxisWarning) as warned:
             tg.mean(empty, 0)
         assert warned[0].filename == __file__
+
+
+@public
+@recorded_whole
+def extremes(x: Any, factor: float) -> tuple[Any, Any]:
+    return tg.max(x * factor), tg.min(x * factor)
+
+
+def test_floats_are_options_unless_they_change_too_often(eager_device: RecordingDevice) -> None:
+    x = eager_device.made(np.array([1.0, 4.0], np.float32))
+    for factor in (0.0, -0.0, *range(1, 30)):
+        high, low = extremes(x, float(factor))
+        assert (high.item(), low.item()) == (4.0 * factor, 1.0 * factor)
+    results = [extremes(x, factor) for factor in (2.0, 2.0, 100.0)]
+    assert names_recorded(eager_device) == ["extremes"] * 2 + ["multiply", "max", "multiply", "min"]
+    assert [high.item() for high, _ in results] == [8.0, 8.0, 400.0]
 
 
 def test_arguments_of_one_value_and_another_type_are_others(eager_device: RecordingDevice) -> None:

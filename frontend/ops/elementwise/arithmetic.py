@@ -299,6 +299,7 @@ def greater_equal(x: TensorLike, y: TensorLike) -> Tensor:
     return _compare("greater_equal", "ge", x, y)
 
 
+@recorded_whole
 def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
     """Selects each element from `x` where `condition` is true, else from `y`.
 
@@ -322,6 +323,7 @@ def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
     return emit(arithmetic.SelectOp, [broadcast_to(part, extents) for part in (test, left, right)])
 
 
+@recorded_whole
 def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """`x` with `value` where `mask` is true: `where(mask, value, x)`, in `x`'s shape and dtype.
 
@@ -366,6 +368,7 @@ def abs(x: TensorLike) -> Tensor:
     return emit(arithmetic.AbsOp, [as_tensor(x)])
 
 
+@recorded_whole
 def copysign(x: TensorLike, y: TensorLike) -> Tensor:
     """`|x|` with the sign of `y`, zeros and NaN included, as floats; the derivatives at `x = 0` and by `y` are 0.
 
@@ -455,6 +458,7 @@ def sign(x: TensorLike) -> Tensor:
     return where(greater(tensor, 0), one, below)
 
 
+@recorded_whole
 def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """`x` clamped between `min` and `max`, each of which may be None, a number or a tensor; NaN stays NaN.
 
@@ -490,6 +494,7 @@ def _with_slopes_of_clip(x: Tensor, low: Any, high: Any, held: Tensor) -> Tensor
     return where(bounds[0] if len(bounds) == 1 else logical_and(*bounds), x, result)
 
 
+@recorded_whole
 def clamp(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """`x` between `min` and `max`, like `clip`; this is PyTorch's name.
 
@@ -500,6 +505,7 @@ def clamp(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None =
     return clip(x, min, max)
 
 
+@recorded_whole
 def lerp(x: TensorLike, y: TensorLike, weight: TensorLike) -> Tensor:
     """`x + weight * (y - x)` as floats, computed from the nearer end, so that weight 1 gives exactly `y`.
 

@@ -36,6 +36,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.functions import isfinite, isinf, isnan, log, log1p, sin, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, cast, check_numbers, common
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -52,6 +53,7 @@ def log10(x: TensorLike) -> Tensor:
     return multiply(log(as_float(x)), 1 / math.log(10))
 
 
+@recorded_whole
 def logaddexp(x: TensorLike, y: TensorLike) -> Tensor:
     """`log(exp(x) + exp(y))` as floats, without overflow.
 
@@ -71,6 +73,7 @@ def logaddexp(x: TensorLike, y: TensorLike) -> Tensor:
     return add(larger, emit(functions.SoftplusOp, [distance]))
 
 
+@recorded_whole
 def hypot(x: TensorLike, y: TensorLike) -> Tensor:
     """`sqrt(x * x + y * y)` as floats, without overflow; infinite if either is, even if the other is NaN.
 
@@ -93,6 +96,7 @@ def hypot(x: TensorLike, y: TensorLike) -> Tensor:
     return where(logical_or(isinf(left), isinf(right)), math.inf, length)
 
 
+@recorded_whole
 def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
     """`x * log(y)` as floats, and 0 where `x` is 0 and `y` is not NaN, as in entropies.
 
@@ -111,6 +115,7 @@ def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
     return multiply(factor, log(where(dropped, 1.0, argument)))
 
 
+@recorded_whole
 def logit(x: TensorLike, eps: float | None = None) -> Tensor:
     """Returns `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside.
 
@@ -133,6 +138,7 @@ def logit(x: TensorLike, eps: float | None = None) -> Tensor:
     return subtract(log(tensor), log1p(negative(tensor)))
 
 
+@recorded_whole
 def sinc(x: TensorLike) -> Tensor:
     """Returns `sin(pi * x) / (pi * x)`, 1 at 0, where its derivative is 0.
 
@@ -204,6 +210,7 @@ def fmod(x: TensorLike, y: TensorLike) -> Tensor:
     return where(unchanged, left, where(is_negative, negative(magnitude), magnitude))
 
 
+@recorded_whole
 def fmax(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the larger of two elements, or the other one if one is NaN; see `maximum`.
 
@@ -215,6 +222,7 @@ def fmax(x: TensorLike, y: TensorLike) -> Tensor:
     return _ignoring_nan(left, right, maximum)
 
 
+@recorded_whole
 def fmin(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the smaller of two elements, or the other one if one is NaN; see `minimum`.
 
@@ -232,6 +240,7 @@ def _ignoring_nan(x: Tensor, y: Tensor, choose: Callable[[Any, Any], Tensor]) ->
     return where(isnan(x), y, where(isnan(y), x, choose(where(isnan(x), 0, x), where(isnan(y), 0, y))))
 
 
+@recorded_whole
 def heaviside(x: TensorLike, values: TensorLike) -> Tensor:
     """Returns 0 where `x` is negative, 1 where it is positive, `values` where it is 0, NaN where it is NaN.
 
@@ -252,6 +261,7 @@ def heaviside(x: TensorLike, values: TensorLike) -> Tensor:
     return where(isnan(tensor), math.nan, result) if is_float(tensor.dtype) else result
 
 
+@recorded_whole
 def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """Replaces NaN and infinities by numbers; the derivative there is 0.
 
@@ -275,6 +285,7 @@ def nan_to_num(x: TensorLike, nan: float = 0.0, posinf: float | None = None, neg
     return where(isfinite(tensor), tensor, where(isnan(tensor), undefined, infinite))
 
 
+@recorded_whole
 def isclose(x: TensorLike, y: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Returns whether `|x - y| <= atol + rtol * |y|`, elementwise; equal infinities are close.
 
@@ -315,6 +326,7 @@ def signbit(x: TensorLike) -> Tensor:
     return less(bitcast(cast(stop_gradient(tensor), NAMES["f32"]), NAMES["i32"]), 0)
 
 
+@recorded_whole
 def nextafter(x: TensorLike, y: TensorLike) -> Tensor:
     """Returns the next float after `x` towards `y`, or `y` if they are equal; without derivative.
 

@@ -158,6 +158,7 @@ def log1p(x: TensorLike) -> Tensor:
     return _float(functions.Log1pOp, x)
 
 
+@recorded_whole
 def rsqrt(x: TensorLike) -> Tensor:
     """`1 / sqrt(x)`: infinity at 0, NaN below.
 
@@ -168,6 +169,7 @@ def rsqrt(x: TensorLike) -> Tensor:
     return divide(1.0, sqrt(x))
 
 
+@recorded_whole
 def reciprocal(x: TensorLike) -> Tensor:
     """`1 / x` as floats; infinite at 0.
 
@@ -321,6 +323,7 @@ def digamma(x: TensorLike) -> Tensor:
     return emit(gamma.PolygammaOp, [as_float(x)], order=integer(0))
 
 
+@recorded_whole
 def polygamma(n: int, x: TensorLike) -> Tensor:
     """Returns the derivative of order `n` of `digamma`, for any real `x`.
 

@@ -15,6 +15,7 @@ from tensorgrad.ops.linalg.elimination import triangular_factors
 from tensorgrad.ops.linalg.householder import householder_qr
 from tensorgrad.ops.linalg.singular_values import completed_basis, jacobi_pinv, jacobi_svd, jacobi_svdvals
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import expand_dims, zeros
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.likes import TensorLike
@@ -79,6 +80,7 @@ def lu_factor(x: TensorLike, /) -> LuFactors:
     return LuFactors(*triangular_factors(float_matrices("lu_factor", x)))
 
 
+@recorded_whole
 def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> Qr:
     """Returns `Q` with orthonormal columns and upper triangular `R` with `Q @ R = x`, in f32 or f64.
 
@@ -104,6 +106,7 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
     return Qr(*householder_qr(float_matrices("qr", x), mode == "complete"))
 
 
+@recorded_whole
 def eigh(x: TensorLike, /) -> Eigh:
     """Returns the eigenvalues of symmetric matrices, ascending, and their eigenvectors, the columns of a matrix.
 
@@ -133,6 +136,7 @@ def eigh(x: TensorLike, /) -> Eigh:
     return Eigh(*jacobi_eigh(matrices))
 
 
+@recorded_whole
 def eigvalsh(x: TensorLike, /) -> Tensor:
     """Returns the eigenvalues of symmetric matrices, ascending: those of `eigh`.
 
@@ -151,6 +155,7 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
     return jacobi_eigvalsh(matrices) if matrices.size else zeros(matrices.shape[:-1], matrices.dtype)
 
 
+@recorded_whole
 def svd(x: TensorLike, /, *, full_matrices: bool = True) -> Svd:
     """Returns the singular values `S` of matrices, descending, and singular vectors, with `(U * S) @ Vh = x`.
 
@@ -211,6 +216,7 @@ def _tall(x: Tensor) -> Tensor:
     return transposed(x) if x.shape[-2] < x.shape[-1] else x
 
 
+@recorded_whole
 def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
     """Returns the Moore-Penrose pseudoinverses of matrices.
 

@@ -12,7 +12,7 @@ from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import maximum
 from tensorgrad.ops.joining import eye
 from tensorgrad.ops.linalg.jacobi import gap_tolerance, inverse_gaps, lengths, on_diagonal, orthogonalized, scaled
-from tensorgrad.ops.shape import expand_dims, swapaxes, take_along_axis
+from tensorgrad.ops.shape import elements_at, expand_dims, swapaxes
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import custom_vjp
@@ -33,8 +33,8 @@ def _eigenpairs(matrices: Tensor) -> tuple[Tensor, Tensor]:
     (columns,) = orthogonalized(elements + expand_dims(shift, -1) * identity)
     shifted = lengths(columns)
     order = argsort(shifted)
-    vectors = take_along_axis(columns / expand_dims(shifted, -1), expand_dims(order, -1), -2)
-    return take_along_axis(shifted - shift, order, -1) * scale, vectors
+    vectors = elements_at(columns / expand_dims(shifted, -1), expand_dims(order, -1), -2)
+    return elements_at(shifted - shift, order, -1) * scale, vectors
 
 
 def _norm_bound(matrices: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from tensorgrad.ops.elementwise import arithmetic
 from tensorgrad.ops.linalg.arguments import square_matrices, transposed
 from tensorgrad.ops.linalg.systems import inv
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, common
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -81,6 +82,7 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
     return transposed(tensor)
 
 
+@recorded_whole
 def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Returns the outer product of two vectors, of shape (m, n).
 
@@ -143,6 +145,7 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     return reduce.sum(products, -1, dtype=products.dtype)
 
 
+@recorded_whole
 def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """Returns the cross products of vectors of three elements.
 

@@ -19,7 +19,7 @@ from tensorgrad.ops.linalg.jacobi import (
     scaled,
 )
 from tensorgrad.ops.reduce import matmul
-from tensorgrad.ops.shape import expand_dims, take_along_axis
+from tensorgrad.ops.shape import elements_at, expand_dims
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import custom_vjp
@@ -32,7 +32,7 @@ def _jacobi_svdvals(matrices: Tensor) -> Tensor:
     elements, scale = scaled(matrices)
     is_square = matrices.shape[-2] == matrices.shape[-1]
     values = lengths(orthogonalized(elements if is_square else householder_qr(elements, False)[1])[0])
-    return take_along_axis(values, argsort(values, descending=True), -1) * scale
+    return elements_at(values, argsort(values, descending=True), -1) * scale
 
 
 def _jacobi_svd(matrices: Tensor) -> Factors:
@@ -44,9 +44,9 @@ def _jacobi_svd(matrices: Tensor) -> Factors:
     columns, rows = orthogonalized(square, identities(matrices, count + count % 2))
     values = lengths(columns)
     order = argsort(values, descending=True)
-    columns, rows = (take_along_axis(part, expand_dims(order, -1), -2) for part in (columns, rows))
+    columns, rows = (elements_at(part, expand_dims(order, -1), -2) for part in (columns, rows))
     inner, _ = householder_qr(transposed(columns), False)
-    return inner if is_square else matmul(left, inner), take_along_axis(values, order, -1) * scale, rows
+    return inner if is_square else matmul(left, inner), elements_at(values, order, -1) * scale, rows
 
 
 def _jacobi_pinv(matrices: Tensor, cutoff: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from tensorgrad.ops.elementwise.functions import log
 from tensorgrad.ops.linalg.arguments import square_matrices, transposed
 from tensorgrad.ops.linalg.elimination import cholesky_factor, gauss_jordan, gauss_jordan_solve, substitute
 from tensorgrad.ops.promotion import as_float, common_numbers
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import expand_dims
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -25,6 +26,7 @@ class Slogdet(NamedTuple):
     logabsdet: Tensor
 
 
+@recorded_whole
 def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     """Returns the Cholesky factors of symmetric positive definite matrices: lower triangular, or upper with `upper`.
 
@@ -45,6 +47,7 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     return transposed(factor) if upper else factor
 
 
+@recorded_whole
 def det(x: TensorLike, /) -> Tensor:
     """Returns the determinants of matrices, by elimination with partial pivoting.
 
@@ -63,6 +66,7 @@ def det(x: TensorLike, /) -> Tensor:
     return reduce.prod(_pivots("det", x), 0)
 
 
+@recorded_whole
 def slogdet(x: TensorLike, /) -> Slogdet:
     """Returns the signs of the determinants of matrices, and the logarithms of their absolute values.
 
@@ -87,6 +91,7 @@ def _pivots(what: str, x: Any) -> Tensor:
     return gauss_jordan(tensor, tensor.shape[-1], True)[1]
 
 
+@recorded_whole
 def inv(x: TensorLike, /) -> Tensor:
     """Returns the inverses of matrices; not finite if a matrix is singular.
 
@@ -107,6 +112,7 @@ def inv(x: TensorLike, /) -> Tensor:
     return gauss_jordan_solve(tensor, joining.eye(tensor.shape[-1], dtype=tensor.dtype))
 
 
+@recorded_whole
 def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Returns the solution `x` of `x1 @ x = x2`; not finite if a matrix is singular.
 
