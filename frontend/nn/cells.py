@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import tensorgrad as tg
@@ -11,7 +10,7 @@ from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.nn.checks import positive, trailing
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init
-from tensorgrad.nn.recurrent import ACTIVATIONS, Starts, gru_step, lstm_step, rnn_step
+from tensorgrad.nn.recurrent import ACTIVATIONS, Starts, Step, gru_step, lstm_step
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.surface.calls import public
@@ -51,8 +50,8 @@ class _Cell(Module):
 
     @property
     @abstractmethod
-    def kind(self) -> str:
-        """The key of the cell's formulas among `STEPS`."""
+    def step(self) -> Step:
+        """What the next state is."""
 
     def __call__(self, x: Any, state: Any = None) -> Any:
         """Returns the next state.
@@ -78,30 +77,21 @@ class _Cell(Module):
                 raise ShapeError(
                     f"{name}: expected a state of {self.STATES} of shape {shape}, got {[part.shape for part in states]}"
                 )
-        results = _next_state(self.kind, tensor, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, *states)
+        results = _next_state(self.step, tensor, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, *states)
         return results if self.STATES > 1 else results[0]
-
-
-STEPS: Mapping[str, Callable[[Any, Any, tuple[Any, ...]], tuple[Any, ...]]] = {
-    "tanh": lambda inputs, hidden, state: rnn_step(inputs, hidden, "tanh"),
-    "relu": lambda inputs, hidden, state: rnn_step(inputs, hidden, "relu"),
-    "gru": gru_step,
-    "lstm": lstm_step,
-}
-"""The next state of each cell, given linear maps of the input and of the state's first tensor, and the state."""
 
 
 @public
 @recorded_whole
 def _next_state(
-    kind: str, x: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, *state: Any
+    step: Step, x: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, *state: Any
 ) -> tuple[Any, ...]:
     """Returns the next state of a cell, which eager tensors record as one application."""
     rows = [tg.reshape(part, (-1, part.shape[-1])) for part in (x, *state)]
     inputs, hidden = rows[0] @ tg.transpose(weight_ih), rows[1] @ tg.transpose(weight_hh)
     if bias_ih is not None and bias_hh is not None:
         inputs, hidden = inputs + bias_ih, hidden + bias_hh
-    return tuple(tg.reshape(part, state[0].shape) for part in STEPS[kind](inputs, hidden, tuple(rows[1:])))
+    return tuple(tg.reshape(part, state[0].shape) for part in step(inputs, hidden, tuple(rows[1:])))
 
 
 class RNNCell(_Cell):
@@ -136,9 +126,9 @@ class RNNCell(_Cell):
         self.nonlinearity = nonlinearity
 
     @property
-    def kind(self) -> str:
-        """The key of its formulas."""
-        return self.nonlinearity
+    def step(self) -> Step:
+        """The formula, with the nonlinearity."""
+        return ACTIVATIONS[self.nonlinearity]
 
 
 class GRUCell(_Cell):
@@ -153,9 +143,9 @@ class GRUCell(_Cell):
     GATES = 3
 
     @property
-    def kind(self) -> str:
-        """The key of its formulas."""
-        return "gru"
+    def step(self) -> Step:
+        """The formulas."""
+        return gru_step
 
 
 class LSTMCell(_Cell):
@@ -171,6 +161,6 @@ class LSTMCell(_Cell):
     STATES = 2
 
     @property
-    def kind(self) -> str:
-        """The key of its formulas."""
-        return "lstm"
+    def step(self) -> Step:
+        """The formulas."""
+        return lstm_step

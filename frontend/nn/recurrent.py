@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -16,11 +17,20 @@ from tensorgrad.nn.initializers import Initializer, uniform
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, Parameter, param
 from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.recorded import recorded_whole
+from tensorgrad.surface.calls import public
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Traced
 
-ACTIVATIONS = ("tanh", "relu")
+Step: TypeAlias = Callable[[Any, Any, tuple[Any, ...]], tuple[Any, ...]]
+"""Returns the next state of a recurrent layer; its first tensor is the output.
+
+Args:
+    inputs: The linear map of the input, `[batch, gates * hidden_size]`, with its bias.
+    hidden: The linear map of the state's first tensor.
+    state: The state, each tensor `[batch, hidden_size]`.
+"""
 
 
 class Recurrent(Module):
@@ -94,15 +104,10 @@ class Recurrent(Module):
                     setattr(self, f"bias_ih{place}", declared(bias_init, rows))
                     setattr(self, f"bias_hh{place}", declared(bias_init, rows))
 
+    @property
     @abstractmethod
-    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the next state: its first tensor is the output.
-
-        Args:
-            inputs: The linear map of the input, `[batch, gates * hidden_size]`, with its bias.
-            hidden: The linear map of the state's first tensor.
-            state: The state, each tensor `[batch, hidden_size]`.
-        """
+    def step(self) -> Step:
+        """What the next state is."""
 
     def __call__(
         self, x: Any, state: Any = None, dropout_key: Any = None, *, lengths: Any = None, mask: Any = None
@@ -166,31 +171,14 @@ class Recurrent(Module):
         return rows, stacked[0] if self.STATES == 1 else stacked
 
     def _direction(
-        self, rows: Any, counted: Any, layer: int, direction: int, states: tuple[Any, ...]
+        self, rows: Any, counted: Any, layer: int, direction: int, states: Sequence[tuple[Any, ...]]
     ) -> tuple[Any, tuple[Any, ...]]:
-        """Runs one layer in one direction; returns its outputs and final state.
-
-        Inputs are mapped for all positions in one product.
-        """
+        """Runs one layer in one direction; returns its outputs and final state."""
         place, number = _suffix(layer, direction), layer * self.directions + direction
-        inputs = rows @ tg.transpose(getattr(self, f"weight_ih{place}"))
-        if self.bias:
-            inputs = inputs + getattr(self, f"bias_ih{place}")
-        weight = tg.transpose(getattr(self, f"weight_hh{place}"))
-        bias = getattr(self, f"bias_hh{place}") if self.bias else None
-
-        def body(state: tuple[Any, ...], row: tuple[Any, Any]) -> tuple[tuple[Any, ...], Any]:
-            projected, counts = row
-            hidden = state[0] @ weight
-            new = self.step(projected, hidden if bias is None else hidden + bias, state)
-            if counts is None:
-                return new, new[0]
-            masked = tuple(tg.where(counts, now, before) for now, before in zip(new, state, strict=True))
-            return masked, tg.where(counts, new[0], 0)
-
-        first = tuple(state[number] for state in states)
-        last, outputs = tg.scan(body, first, (inputs, counted), reverse=direction == 1)
-        return outputs, last
+        names = ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ()))
+        own = {name: getattr(self, f"{name}{place}") for name in names}
+        outputs, *last = _run(self.step, direction == 1, rows, counted, *states[number], **own)
+        return outputs, tuple(last)
 
     def _counted(self, lengths: Any, mask: Any, extents: tuple[int, int], batched: bool) -> Any:
         """Returns a mask of the valid elements, `[length, batch, 1]`, or None if all are valid."""
@@ -226,12 +214,12 @@ class Recurrent(Module):
                 raise InputError(f"{self._at()}: lengths must be from 0 to {most}, got {numbers.tolist()}")
         return tg.cast(tensor, "i32")
 
-    def _states(self, state: Any, rows: Any, batched: bool) -> tuple[Any, ...]:
-        """Returns the initial state, each tensor `[num_layers * directions, batch, hidden_size]`."""
+    def _states(self, state: Any, rows: Any, batched: bool) -> list[tuple[Any, ...]]:
+        """Returns the initial state of each layer and direction, each tensor `[batch, hidden_size]`."""
 
         count, batch = self.num_layers * self.directions, rows.shape[1]
         if state is None:
-            return tuple(tg.zeros((count, batch, self.hidden_size), rows.dtype) for _ in range(self.STATES))
+            return [(tg.zeros((batch, self.hidden_size), rows.dtype),) * self.STATES] * count
         parts = state if isinstance(state, tuple) and self.STATES > 1 else (state,)
         if len(parts) != self.STATES:
             raise ShapeError(f"{self._at()}: the state must be a tuple of {self.STATES} tensors, got {len(parts)}")
@@ -240,7 +228,7 @@ class Recurrent(Module):
         for tensor in tensors:
             if tensor.shape != shape:
                 raise ShapeError(f"{self._at()}: expected a state of shape {shape}, got {tensor.shape}")
-        return tuple(tensors if batched else [tg.expand_dims(part, 1) for part in tensors])
+        return [tuple(part[i] if batched else part[i : i + 1] for part in tensors) for i in range(count)]
 
     def _at(self) -> str:
 
@@ -286,13 +274,18 @@ def gates(x: Any, count: int) -> list[Any]:
     return [x[:, i * size : (i + 1) * size] for i in range(count)]
 
 
-def rnn_step(inputs: Any, hidden: Any, nonlinearity: str) -> tuple[Any]:
-    """Returns the next state of an `RNN`; arguments are those of `Recurrent.step`."""
-    return (tg.tanh(inputs + hidden) if nonlinearity == "tanh" else tg.relu(inputs + hidden),)
+def tanh_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
+    """Returns the next state of an `RNN`."""
+    return (tg.tanh(inputs + hidden),)
+
+
+def relu_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
+    """Returns the next state of an `RNN` with `relu`."""
+    return (tg.relu(inputs + hidden),)
 
 
 def gru_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
-    """Returns the next state of a `GRU`; arguments are those of `Recurrent.step`."""
+    """Returns the next state of a `GRU`."""
     (ir, iz, inew), (hr, hz, hnew) = gates(inputs, 3), gates(hidden, 3)
     update = tg.sigmoid(iz + hz)
     new = tg.tanh(inew + tg.sigmoid(ir + hr) * hnew)
@@ -300,10 +293,47 @@ def gru_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
 
 
 def lstm_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Returns the next state of an `LSTM`; arguments are those of `Recurrent.step`."""
+    """Returns the next state of an `LSTM`."""
     i, f, g, o = gates(inputs + hidden, 4)
     cell = tg.sigmoid(f) * state[1] + tg.sigmoid(i) * tg.tanh(g)
     return tg.sigmoid(o) * tg.tanh(cell), cell
+
+
+ACTIVATIONS: Mapping[str, Step] = {"tanh": tanh_step, "relu": relu_step}
+
+
+@public
+@recorded_whole
+def _run(
+    step: Step,
+    reverse: bool,
+    rows: Any,
+    counted: Any,
+    *first: Any,
+    weight_ih: Any,
+    weight_hh: Any,
+    bias_ih: Any = None,
+    bias_hh: Any = None,
+) -> tuple[Any, ...]:
+    """Returns the outputs of a layer in one direction, and its final state; eager tensors record it as one application.
+
+    Inputs are mapped for all positions in one product.
+    """
+    inputs = rows @ tg.transpose(weight_ih)
+    inputs = inputs if bias_ih is None else inputs + bias_ih
+    weight = tg.transpose(weight_hh)
+
+    def body(state: tuple[Any, ...], row: tuple[Any, Any]) -> tuple[tuple[Any, ...], Any]:
+        projected, counts = row
+        hidden = state[0] @ weight
+        new = step(projected, hidden if bias_hh is None else hidden + bias_hh, state)
+        if counts is None:
+            return new, new[0]
+        masked = tuple(tg.where(counts, now, before) for now, before in zip(new, state, strict=True))
+        return masked, tg.where(counts, new[0], 0)
+
+    last, outputs = tg.scan(body, first, (inputs, counted), reverse=reverse)
+    return outputs, *last
 
 
 class RNN(Recurrent):
@@ -328,9 +358,10 @@ class RNN(Recurrent):
             raise OptionError(f"RNN: nonlinearity must be one of {', '.join(ACTIVATIONS)}, got {nonlinearity!r}")
         self.nonlinearity = nonlinearity
 
-    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the next state; see `Recurrent.step`."""
-        return rnn_step(inputs, hidden, self.nonlinearity)
+    @property
+    def step(self) -> Step:
+        """The formula, with the nonlinearity."""
+        return ACTIVATIONS[self.nonlinearity]
 
 
 class GRU(Recurrent):
@@ -350,9 +381,10 @@ class GRU(Recurrent):
 
     GATES = 3
 
-    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the next state; see `Recurrent.step`."""
-        return gru_step(inputs, hidden, state)
+    @property
+    def step(self) -> Step:
+        """The formulas."""
+        return gru_step
 
 
 class LSTM(Recurrent):
@@ -376,6 +408,7 @@ class LSTM(Recurrent):
     GATES = 4
     STATES = 2
 
-    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the next state; see `Recurrent.step`."""
-        return lstm_step(inputs, hidden, state)
+    @property
+    def step(self) -> Step:
+        """The formulas."""
+        return lstm_step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,8 +24,8 @@ from tensorgrad.tracing.tracer import as_array, current_trace, trace_call
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-STATIC = (bool, int, str, type(None))
-"""The types of arguments whose values specialize a trace."""
+STATIC = (bool, int, str, type(None), FunctionType)
+"""The types of arguments whose values specialize a trace; functions do so by identity."""
 
 MOST_OPTIONS = 16
 """The number of values of a function's float arguments that specialize traces; each traces the function once more."""
