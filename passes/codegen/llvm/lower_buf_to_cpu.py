@@ -30,6 +30,7 @@ from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenOnce, flat
 from tensorgrad.passes.codegen.llvm.attention import write_attention
 from tensorgrad.passes.codegen.llvm.counting_sort import write_counting_sort
+from tensorgrad.passes.codegen.llvm.delinearize_loops import delinearize_loops
 from tensorgrad.passes.codegen.llvm.interchange_folds import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed import write_packed
@@ -111,6 +112,8 @@ class _Lowering(FunctionLowering):
                 )
         buffers = zip(block.args, access, strict=False)
         unwritten = {buffer for buffer, kind in buffers if kind == "read"}
+        if not isinstance(team.schedule, RecipeSchedule):  # a recipe says what loops there are
+            delinearize_loops(block)
         hoist_invariants(block, unwritten)
         unswitch_loops(block, unwritten)
         if split_loops(block):
