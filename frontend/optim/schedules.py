@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 from tensorgrad.errors import OptionError
@@ -27,6 +27,7 @@ __all__ = [
     "Schedule",
     "constant",
     "cosine",
+    "cosine_restarts",
     "exponential",
     "from_function",
     "join",
@@ -38,6 +39,10 @@ __all__ = [
     "step",
     "warm_up",
 ]
+
+
+MOST_STEPS = 1 << 31
+"""More steps than a cycle of any training has."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +258,40 @@ def cosine(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedu
     count, last = _decay_steps("cosine", steps, warmup), _ratio("cosine", end, rate)
     wave = f"(1 + cos({math.pi!r} * min((step - 1) / {count}, 1))) / 2"
     return warm_up(Schedule(rate, f"{last!r} + {1 - last!r} * {wave}" if last else wave), warmup)
+
+
+def cosine_restarts(rate: float, steps: int, factor: int = 1, end: float = 0.0, warmup: int = 0) -> Schedule:
+    """Returns a rate that falls from `rate` to `end` along half a cosine, again and again: SGDR.
+
+    I. Loshchilov and F. Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017. Without a warm-up it is
+    PyTorch's CosineAnnealingWarmRestarts.
+
+    Args:
+        rate: The rate at which each cycle starts.
+        steps: The number of steps of the first cycle.
+        factor: How many times as long as the one before each cycle is.
+        end: The rate at which each cycle ends.
+        warmup: The number of steps of a linear warm-up that come before; see `warm_up`.
+
+    Raises:
+        OptionError: A setting is out of range.
+
+    Example:
+        >>> rate = tg.optim.schedules.cosine_restarts(1.0, steps=2, factor=2)
+        >>> [round(rate(step), 3) for step in range(1, 8)]
+        [1.0, 0.5, 1.0, 0.854, 0.5, 0.146, 1.0]
+    """
+    count, last = checked_integer(steps, "cosine_restarts: steps", 1), _ratio("cosine_restarts", end, rate)
+    times = checked_integer(factor, "cosine_restarts: factor", 1)
+    if times == 1:
+        done = f"((step - 1) / {count} - floor((step - 1) / {count}))"
+        wave = f"{last!r} + {1 - last!r} * (1 + cos({math.pi!r} * {done})) / 2"
+        return warm_up(Schedule(rate, wave), checked_integer(warmup, "cosine_restarts: warmup", 0))
+    lengths = [count]
+    while lengths[-1] * times < MOST_STEPS:
+        lengths.append(lengths[-1] * times)
+    restarted = join([cosine(rate, length, end) for length in lengths], list(accumulate(lengths))[:-1])
+    return warm_up(restarted, checked_integer(warmup, "cosine_restarts: warmup", 0))
 
 
 def warm_up(schedule: Rate, steps: int) -> Schedule:

@@ -550,6 +550,7 @@ optim.sgd            -                    torch.optim.SGD              optax.sgd
 
 optim.schedules.constant -                    torch.optim.lr_scheduler.ConstantLR optax.constant_schedule
 optim.schedules.cosine -                    torch.optim.lr_scheduler.CosineAnnealingLR optax.cosine_decay_schedule
+optim.schedules.cosine_restarts -           torch.optim.lr_scheduler.CosineAnnealingWarmRestarts -
 optim.schedules.exponential -                    torch.optim.lr_scheduler.ExponentialLR optax.exponential_decay
 optim.schedules.join -                    torch.optim.lr_scheduler.SequentialLR optax.join_schedules
 optim.schedules.linear -                    torch.optim.lr_scheduler.LinearLR optax.linear_schedule

@@ -27,6 +27,7 @@ _IN_PLACE = (
 )
 _TRAINING = "training.step(...) takes gradients and updates, once tg.compile has made the training"
 _LIST = "a list of modules, assigned to an attribute, is found as it is"
+_PLATEAU = "tg.callbacks.ReduceOnPlateau(monitor), a callback of tg.fit, is that"
 _SCHEDULE = "learning rates that change are in tg.optim.schedules, given in place of the learning rate"
 _GENERAL_EIGENVALUES = (
     "eigenvalues of matrices that are not symmetric are complex, and numbers here are real; eigh is for symmetric ones"
@@ -154,10 +155,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "LBFGS": "tg.optim.minimize(function, start, *data) is that, on all data at once",
         "lbfgs": "tg.optim.minimize(function, start, *data) is that, on all data at once",
         "LambdaLR": _FACTORS,
+        "ReduceLROnPlateau": _PLATEAU,
         "lr_scheduler": _SCHEDULE,
         "swa_utils": "tg.optim.weight_ema(optimizer, decay) keeps averages of the parameters",
     },
     "tensorgrad.optim.schedules": {
+        "ReduceLROnPlateau": _PLATEAU,
         "LambdaLR": _FACTORS,
         "ExponentialLR": "exponential with every=1 is that",
     },

@@ -24,7 +24,16 @@ from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept, number, optional
 
-__all__ = ["Callback", "Checkpoints", "EarlyStop", "LossCurve", "Record", "TensorBoard", "TerminateOnNaN"]
+__all__ = [
+    "Callback",
+    "Checkpoints",
+    "EarlyStop",
+    "LossCurve",
+    "Record",
+    "ReduceOnPlateau",
+    "TensorBoard",
+    "TerminateOnNaN",
+]
 
 MODES = ("min", "max")
 
@@ -55,12 +64,60 @@ def _is_better(value: float, best: float | None, mode: str, by: float = 0.0) -> 
 
 
 @dataclass
-class EarlyStop(Callback):
+class _Patient(Callback):
+    """Counts consecutive evaluations without an improvement."""
+
+    monitor: str
+    patience: int = 3
+    mode: str = "min"
+    min_delta: float = 0.0
+    best: float | None = field(default=None, init=False)
+    waited: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        _mode(name, self.mode)
+        self.patience = checked_integer(self.patience, f"{name}: patience", 1)
+        if not 0 <= self.min_delta < math.inf:
+            raise OptionError(f"{name}: min_delta must be a number from 0, got {self.min_delta!r}")
+
+    def watches(self) -> str | None:
+        """Returns the metric."""
+        return self.monitor
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Counts the evaluations without an improvement."""
+        value = watched(type(self).__name__, self.monitor, metrics)
+        if _is_better(value, self.best, self.mode, self.min_delta):
+            self.best, self.waited = value, 0
+        else:
+            self.waited += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the best value, and the number of evaluations since; and of what."""
+        return {"monitor": self.monitor, "mode": self.mode, "best": self.best, "waited": self.waited}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores the state.
+
+        Raises:
+            InputError: It is that of another metric, or it is damaged.
+        """
+        owner = type(self).__name__
+        for name, own in (("monitor", self.monitor), ("mode", self.mode)):
+            if state.get(name, own) != own:
+                raise InputError(f"{owner}: its {name} is {own!r}, it was {state[name]!r}")
+        best = kept(owner, state, "best", optional(number))
+        self.best, self.waited = best, kept(owner, state, "waited", count)
+
+
+@dataclass
+class EarlyStop(_Patient):
     """Ends a run when evaluations stop improving.
 
     Attributes:
         monitor: The metric of the evaluation.
-        patience: How many consecutive evaluations without an improvement to tolerate.
+        patience: How many consecutive evaluations without an improvement end the run.
         mode: "min" if lower is better, "max" if higher is.
         min_delta: The smallest change that counts as an improvement.
 
@@ -75,34 +132,13 @@ class EarlyStop(Callback):
         3
     """
 
-    monitor: str
-    patience: int = 3
-    mode: str = "min"
-    min_delta: float = 0.0
-    best: float | None = field(default=None, init=False)
-    waited: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        _mode("EarlyStop", self.mode)
-        self.patience = checked_integer(self.patience, "EarlyStop: patience", 1)
-        if not 0 <= self.min_delta < math.inf:
-            raise OptionError(f"EarlyStop: min_delta must be a number from 0, got {self.min_delta!r}")
-
-    def watches(self) -> str | None:
-        """Returns the metric."""
-        return self.monitor
-
     def on_start(self, run: Run) -> None:
         """Ends a run immediately if it had been stopped before it was resumed."""
         self._check(run)
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
-        """Counts the evaluations without an improvement."""
-        value = watched("EarlyStop", self.monitor, metrics)
-        if _is_better(value, self.best, self.mode, self.min_delta):
-            self.best, self.waited = value, 0
-        else:
-            self.waited += 1
+        """Counts the evaluations without an improvement, and ends the run after enough of them."""
+        super().on_evaluate(run, metrics)
         self._check(run)
 
     def _check(self, run: Run) -> None:
@@ -110,21 +146,61 @@ class EarlyStop(Callback):
             best = "a number" if self.best is None else f"{self.best:.6g}"
             run.stop(f"{self.monitor} was no better than {best} in {self.waited} evaluations")
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the best value, and the number of evaluations since; and of what."""
-        return {"monitor": self.monitor, "mode": self.mode, "best": self.best, "waited": self.waited}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores the state.
+@dataclass
+class ReduceOnPlateau(_Patient):
+    """Reduces the learning rate when evaluations stop improving; PyTorch's ReduceLROnPlateau.
+
+    With a schedule, the rate that it scales is reduced. Groups and parts with rates of their own keep these.
+
+    Attributes:
+        monitor: The metric of the evaluation.
+        patience: How many consecutive evaluations without an improvement reduce the rate.
+        mode: "min" if lower is better, "max" if higher is.
+        min_delta: The smallest change that counts as an improvement.
+        factor: What the rate is multiplied by.
+        min_rate: The rate that it is not reduced below.
+
+    Raises:
+        OptionError: A setting is out of range.
+
+    Example:
+        >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
+        >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+        >>> data, slower = [{"x": np.ones((4, 3), np.float32)}], tg.callbacks.ReduceOnPlateau("loss", patience=2)
+        >>> done = tg.fit(
+        ...     training, data, epochs=3, evaluate=lambda _: {"loss": 1.0}, callbacks=[slower], progress=False
+        ... )
+        >>> training.learning_rate
+        0.01
+    """
+
+    factor: float = 0.1
+    min_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.factor < 1:
+            raise OptionError(f"ReduceOnPlateau: factor must be a number between 0 and 1, got {self.factor!r}")
+        if not 0 <= self.min_rate < math.inf:
+            raise OptionError(f"ReduceOnPlateau: min_rate must be a number from 0, got {self.min_rate!r}")
+
+    def on_start(self, run: Run) -> None:
+        """Checks that there is a rate to reduce.
 
         Raises:
-            InputError: It is that of another metric, or it is damaged.
+            OptionError: Parts have optimizers of their own.
         """
-        for name, own in (("monitor", self.monitor), ("mode", self.mode)):
-            if state.get(name, own) != own:
-                raise InputError(f"EarlyStop: its {name} is {own!r}, it was {state[name]!r}")
-        best = kept("EarlyStop", state, "best", optional(number))
-        self.best, self.waited = best, kept("EarlyStop", state, "waited", count)
+        if "learning_rate" not in run.training.settings:
+            raise OptionError("ReduceOnPlateau: the training has no learning rate for all parameters")
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Counts the evaluations without an improvement, and reduces the rate after enough of them."""
+        super().on_evaluate(run, metrics)
+        if self.waited < self.patience:
+            return
+        self.waited, rate = 0, run.training.settings["learning_rate"]
+        run.training.set_learning_rate(min(rate, max(rate * self.factor, self.min_rate)))
 
 
 class TerminateOnNaN(Callback):

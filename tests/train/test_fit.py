@@ -22,7 +22,7 @@ from safetensors import torch as safetensors_torch
 
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, TensorgradError, TraceError
-from tensorgrad.train.callbacks import Checkpoints, EarlyStop
+from tensorgrad.train.callbacks import Checkpoints, EarlyStop, ReduceOnPlateau
 from tensorgrad.train.progress import STEPS_A_LINE, ProgressBar
 from tensorgrad.train.run import Callback
 
@@ -309,6 +309,25 @@ def test_early_stop(tmp_path):
     assert short.step == 14
 
 
+def test_reduce_on_plateau(tmp_path):
+    values = [3.0, 2.0, 2.5, 2.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    rates, rate = list[float](), training().settings["learning_rate"]
+
+    class Rates(Callback):
+        def on_evaluate(self, run: Any, metrics: Any) -> None:
+            rates.append(run.training.settings["learning_rate"])
+
+    def run(steps: int, values_left: Any, **options: Any) -> None:
+        slower = ReduceOnPlateau("value", patience=2, factor=0.5, min_rate=rate / 5)
+        settings: dict[str, Any] = {"callbacks": [slower, Rates()], "evaluate_every": 2, "steps": steps, **options}
+        fitted(training(), tmp_path, evaluate=lambda _: next(values_left), **settings)
+
+    run(8, iter([0.5, *values]))  # the first is only to see which metrics there are
+    run(18, iter([0.5, *values[4:]]), resume=True)
+    expected = [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
+    assert rates == pytest.approx([rate * max(factor, 1 / 5) for factor in expected])
+
+
 def test_ctrl_c_ends_the_run_with_a_checkpoint(tmp_path):
     class Interrupt(Callback):
         def on_step(self, run: Any) -> None:
@@ -519,6 +538,8 @@ WRONG: dict[str, tuple[Any, type[TensorgradError], str]] = {
     "mode": (lambda: EarlyStop("x", mode="least"), OptionError, "one of min, max"),
     "patience": (lambda: EarlyStop("x", patience=0), OptionError, "patience must be"),
     "delta": (lambda: EarlyStop("x", min_delta=-1), OptionError, "min_delta must be"),
+    "factor": (lambda: ReduceOnPlateau("x", factor=1.0), OptionError, "factor must be"),
+    "least rate": (lambda: ReduceOnPlateau("x", min_rate=-1.0), OptionError, "min_rate must be"),
     "every": (lambda: Checkpoints("x", every=0), OptionError, "every must be"),
     "keep": (lambda: Checkpoints("x", keep=0), OptionError, "keep must be"),
     "None": (
