@@ -46,6 +46,7 @@ from xdsl.utils.str_enum import StrEnum
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import Buffer, element_of, is_shape_only, optional, segments, shape_of
 from tensorgrad.dialects.recipe import Processor, RecipeAttr
+from tensorgrad.dialects.stages import verify_reductions
 
 MAPPING = "mapping"
 """The attribute of a stage with the processor of each of its loops; without it, they run in order."""
@@ -390,6 +391,8 @@ def _verify_block(block: Block, outside: tuple[Processor, ...]) -> None:
                 raise VerifyException("a barrier must lie in a loop over workgroups, and outside of loops over lanes")
         elif isinstance(op, GenericOp | FillOp | memref.CopyOp):
             _verify_writes(op, outside)
+            if isinstance(op, GenericOp) and op.iterator_types:
+                verify_reductions(op)
         elif isinstance(op, AttentionOp):
             if outside:
                 raise VerifyException("an attention lies in no loop: `attend` writes its loops")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
@@ -91,6 +92,30 @@ def is_reduction(stage: GenericOp) -> bool:
     return any(kind == IteratorType.REDUCTION for kind in iterators_of(stage))
 
 
+@dataclass(frozen=True)
+class Reduction:
+    """A reduced output of a stage: the combining op, and the value of the body that it folds in."""
+
+    combine: Operation
+    value: SSAValue
+    element: Attribute
+
+    def start(self) -> float:
+        """Returns the identity element."""
+        return IDENTITIES[type(self.combine)](self.element)
+
+
+def reductions_of(stage: GenericOp) -> list[Reduction]:
+    """Returns the reductions of a stage whose outputs are all combined, as they are in a verified one that reduces."""
+    last, accumulators = cast(YieldOp, stage.body.block.last_op), stage.body.block.args[len(stage.inputs) :]
+    reductions: list[Reduction] = []
+    for accumulator, combined, output in zip(accumulators, last.operands, stage.outputs, strict=True):
+        combine = cast(Operation, combined.owner)
+        value = combine.operands[1] if combine.operands[0] is accumulator else combine.operands[0]
+        reductions.append(Reduction(combine, value, element_of(output)))
+    return reductions
+
+
 def verify_stage(stage: GenericOp) -> None:
     """Checks what a stage yields, how it reduces, and where it reads and writes.
 
@@ -99,7 +124,7 @@ def verify_stage(stage: GenericOp) -> None:
             allows; an index leaves its buffer or is none that kernels have; or several iterations write one element.
     """
     _verify_yield(stage)
-    _verify_reductions(stage)
+    verify_reductions(stage)
     _verify_indices(stage)
     _verify_distinct(stage)
 
@@ -111,8 +136,12 @@ def _verify_yield(stage: GenericOp) -> None:
         raise VerifyException(f"a stage must yield elements of its outputs, ({', '.join(map(str, elements))})")
 
 
-def _verify_reductions(stage: GenericOp) -> None:
-    """Raises unless each output of a reduction is an element of its point, combined once, by an op of `IDENTITIES`."""
+def verify_reductions(stage: GenericOp) -> None:
+    """Checks that each output of a reduction is an element of its point, and combined once, by an op of `IDENTITIES`.
+
+    Raises:
+        VerifyException: One is not.
+    """
     last, count = cast(YieldOp, stage.body.block.last_op), len(stage.inputs)
     reduced = {loop for loop, kind in enumerate(iterators_of(stage)) if kind == IteratorType.REDUCTION}
     outputs = zip(stage.body.block.args[count:], last.operands, maps_of(stage)[count:], strict=True)

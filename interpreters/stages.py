@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import buf
+from tensorgrad.dialects.stages import Reduction, reductions_of
 from tensorgrad.interpreters.scalars import COMBINERS, RULES, Array, Combiner, evaluate, scalar_dtype
 from tensorgrad.runtime.errors import ExecutionError
 
@@ -218,28 +219,23 @@ class PreparedStage:
     def _output(self, position: int) -> _Output:
         stage, inputs = self.stage, len(self.stage.inputs)
         target, affine_map = stage.outputs[position], self.maps[inputs + position]
-        accumulator = self.block.args[inputs + position]
-        yielded = cast(Operation, self.block.last_op).operands[position]
-        missing = set(range(len(self.extents))) - loops_of(affine_map)
-        if not accumulator.uses:
+        if not self.block.args[inputs + position].uses:
+            yielded = cast(Operation, self.block.last_op).operands[position]
             return _Output(target, affine_map, yielded, None, (), None)
-        op = cast(Operation, yielded.owner)
-        kinds = buf.iterators_of(stage)
-        racing = [loop for loop in missing if kinds[loop] != IteratorType.REDUCTION and self.extents[loop] > 1]
-        if racing:
-            raise ExecutionError(f"{op.name} reduces over parallel loops {racing}")
-        self.skipped.add(op)
-        value = op.operands[1] if op.operands[0] == accumulator else op.operands[0]
-        folded = tuple(sorted(missing))
-        factors = self._factors(op, value, folded)
-        return _Output(target, affine_map, value, COMBINERS[type(op)], folded, factors)
+        reduction = reductions_of(stage)[position]
+        if type(reduction.combine) not in COMBINERS:
+            raise ExecutionError(f"linalg.generic: {reduction.combine.name} does not combine an accumulator")
+        self.skipped.add(reduction.combine)
+        folded = tuple(sorted(set(range(len(self.extents))) - loops_of(affine_map)))
+        combiner, factors = COMBINERS[type(reduction.combine)], self._factors(reduction, folded)
+        return _Output(target, affine_map, reduction.value, combiner, folded, factors)
 
-    def _factors(self, op: Operation, value: SSAValue, folded: tuple[int, ...]) -> tuple[SSAValue, SSAValue] | None:
+    def _factors(self, reduction: Reduction, folded: tuple[int, ...]) -> tuple[SSAValue, SSAValue] | None:
         """Returns the factors of a sum of products, if the product has no other use and a matrix product is cheaper."""
-        product = value.owner
-        if self.in_order or op.name != "arith.addf" or not folded or not isinstance(product, Operation):
+        value, product = reduction.value, reduction.value.owner
+        if self.in_order or not isinstance(reduction.combine, arith.AddfOp) or not folded:
             return None
-        if product.name != "arith.mulf" or value.uses.get_length() != 1 or product.parent is not self.block:
+        if not isinstance(product, arith.MulfOp) or value.uses.get_length() != 1 or product.parent is not self.block:
             return None
         dependencies = self._find_dependencies()
         sides = [dependencies[operand] for operand in product.operands]
@@ -247,7 +243,7 @@ class PreparedStage:
         if any(len(side) == len(self.extents) for side in sides) and sides[0] == sides[1]:
             return None
         self.skipped.add(product)
-        return product.operands[0], product.operands[1]
+        return product.lhs, product.rhs
 
     def _find_dependencies(self) -> dict[SSAValue, set[int]]:
         """Returns the loops that each value of the body depends on."""

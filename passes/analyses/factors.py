@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, bf16, f32, f64
-from xdsl.dialects.linalg.ops import GenericOp, YieldOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from tensorgrad.dialects.buf import element_of, loop_extents, maps_of, shape_of
+from tensorgrad.dialects.buf import loop_extents, maps_of, shape_of
+from tensorgrad.dialects.stages import reductions_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, loops_of_operands, needed_for
 
@@ -28,6 +29,13 @@ class Factors:
     column: SSAValue
 
 
+def summed_product(stage: GenericOp) -> arith.MulfOp | None:
+    """Returns the product of floats that a reduction with one result sums; `None` if it doesn't."""
+    (reduction,) = reductions_of(stage)
+    product = reduction.value.owner
+    return product if isinstance(reduction.combine, arith.AddfOp) and isinstance(product, arith.MulfOp) else None
+
+
 def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) -> Factors | None:
     """Returns the factors of a contraction; `None` if it isn't a sum of products of its two sides.
 
@@ -36,15 +44,8 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
         row: The loops that make the rows; none if there is one row, whose factor then varies in the reduction only.
         column: The loops that make the columns.
     """
-    last = stage.body.block.last_op
-    assert isinstance(last, YieldOp)
-    combine = last.operands[0].owner
-    accumulator = stage.body.block.args[len(stage.inputs)]
-    if not isinstance(combine, arith.AddfOp) or element_of(stage.outputs[0]) not in (f32, f64):
-        return None
-    value = combine.rhs if combine.lhs is accumulator else combine.lhs
-    product, axes = value.owner, axes_of_values(stage, row, column)
-    if not isinstance(product, arith.MulfOp):
+    product, axes = summed_product(stage), axes_of_values(stage, row, column)
+    if product is None or product.result.type not in (f32, f64):
         return None
     for x, y in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
         if axes.get(x) == frozenset(("row",) if row else ()) and axes.get(y) == frozenset(("column",)):

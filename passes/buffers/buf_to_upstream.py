@@ -42,12 +42,11 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RunOp
 from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.signature import Role, arguments_of, read_slot
-from tensorgrad.dialects.stages import IDENTITIES, generic
+from tensorgrad.dialects.stages import IDENTITIES, generic, reductions_of
 from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.storage import PACKED
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
-from tensorgrad.passes.codegen.common.reductions import reductions_of
 from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
 from tensorgrad.passes.scalars import ScalarBuilder

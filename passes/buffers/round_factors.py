@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, ModuleOp, bf16, f32
-from xdsl.dialects.linalg.ops import GenericOp, YieldOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import DiagnosticException
@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.dialects.short_floats import UNIT_ROUNDOFF
 from tensorgrad.passes.analyses.axes import loops_of_operands
-from tensorgrad.passes.analyses.factors import LEAST_REUSE, unrounded
+from tensorgrad.passes.analyses.factors import LEAST_REUSE, summed_product, unrounded
 from tensorgrad.passes.analyses.kinds import contracts, is_contraction
 from tensorgrad.passes.levels import KERNELS, Effect, LevelPass
 
@@ -68,14 +68,8 @@ def factors_to_round(stage: GenericOp, rank: int) -> list[tuple[int, arith.MulfO
         stage: A stage of a kernel.
         rank: The number of the kernel's loops.
     """
-    last = stage.body.block.last_op
-    if not is_contraction(stage, rank) or not isinstance(last, YieldOp):
-        return []
-    total, accumulator = last.operands[0].owner, stage.body.block.args[-1]
-    if not isinstance(total, arith.AddfOp) or accumulator not in total.operands:
-        return []
-    product = (total.rhs if total.lhs is accumulator else total.lhs).owner
-    if not isinstance(product, arith.MulfOp) or product.result.type != f32:
+    product = summed_product(stage) if is_contraction(stage, rank) else None
+    if product is None or product.result.type != f32:
         return []
     loops = loops_of_operands(stage)
     grid, used = loop_extents(stage)[:rank], [loops.get(operand, frozenset[int]()) for operand in product.operands]

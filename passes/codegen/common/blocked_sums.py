@@ -21,10 +21,10 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 
+from tensorgrad.dialects.stages import Reduction
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses.trips import MOST_TRIPS, most_trips
 from tensorgrad.passes.codegen.common.block_builder import BlockBuilder
-from tensorgrad.passes.codegen.common.reductions import Reduction
 from tensorgrad.passes.scalars import PLAIN, Value, constant_integer
 
 MOST_TERMS = 256

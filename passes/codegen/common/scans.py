@@ -17,11 +17,11 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.buf import KernelOp, iterators_of, loop_extents, maps_of
+from tensorgrad.dialects.stages import Reduction, reductions_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import loops_of_values
 from tensorgrad.passes.analyses.windows import fits, index_form
 from tensorgrad.passes.codegen.common.blocked_sums import MOST_TERMS
-from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
 
 AT_LEAST: Mapping[str, tuple[int, int]] = {"sge": (1, 0), "sgt": (1, -1), "sle": (-1, 0), "slt": (-1, -1)}
 """The sign and the constant with which a comparison of two integers says that their difference is at least 0."""

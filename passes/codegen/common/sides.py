@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import combinations
 from typing import TypeAlias
 
-from xdsl.dialects import arith
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import GenericOp, YieldOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import BlockArgument
 
 from tensorgrad.dialects.buf import KernelOp, iterators_of, maps_of
 from tensorgrad.passes.analyses.axes import loops_of_operands
+from tensorgrad.passes.analyses.factors import summed_product
 from tensorgrad.passes.codegen.common.archetype import has_own_loops
 
 Sides: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
@@ -46,7 +46,8 @@ def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
     read = [loop for value, loop in loops.items() if isinstance(value, BlockArgument)]
     # The others only scale or mask these.
     whole = [side for side in read if not any(side < other for other in read)]
-    factors = [loops[factor] for factor in _factors(stage) if factor in loops]
+    product = summed_product(stage)
+    factors = [] if product is None else [loops[factor] for factor in product.operands if factor in loops]
     pairs = (
         _pairs(factors, len(grid))
         or _pairs(whole, len(grid))
@@ -58,16 +59,6 @@ def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
     if last & first or (not last & second and extent(first) > extent(second)):
         first, second = second, first
     return tuple(sorted(first)), tuple(sorted(second))
-
-
-def _factors(stage: GenericOp) -> Sequence[SSAValue]:
-    """Returns the factors of the products that a contraction sums; none if its terms are no products."""
-    last = stage.body.block.last_op
-    assert isinstance(last, YieldOp)
-    for term in last.operands[0].owner.operands if isinstance(last.operands[0].owner, Operation) else ():
-        if isinstance(term.owner, arith.MulfOp | arith.MuliOp):
-            return term.owner.operands
-    return ()
 
 
 def _pairs(loops: Iterable[frozenset[int]], rank: int) -> list[tuple[frozenset[int], frozenset[int]]]:

@@ -12,12 +12,12 @@ from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, maps_of, shape_of
+from tensorgrad.dialects.stages import reductions_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.walking import cloned
 from tensorgrad.passes.analyses.windows import load_place
 from tensorgrad.passes.codegen.common.block_builder import yield_op
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import reductions_of
 from tensorgrad.passes.codegen.common.stage_loops import Loops
 from tensorgrad.passes.scalars import Value
 

@@ -18,6 +18,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of, shape_of
 from tensorgrad.dialects.cpu import MASKED, PARALLEL
 from tensorgrad.dialects.native_schedules import LoopsSchedule
+from tensorgrad.dialects.stages import Reduction, reductions_of
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.blocked_sums import (
@@ -29,7 +30,6 @@ from tensorgrad.passes.codegen.common.blocked_sums import (
     is_summed,
 )
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
 from tensorgrad.passes.codegen.common.stage_bodies import (
     clone_body,
     reduced_values,

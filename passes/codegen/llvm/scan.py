@@ -14,9 +14,9 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.native_schedules import ScanSchedule
+from tensorgrad.dialects.stages import Reduction, reductions_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
 from tensorgrad.passes.codegen.common.scans import Direction, Scan, scans_of
 from tensorgrad.passes.codegen.common.stage_bodies import reduced_values, stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops

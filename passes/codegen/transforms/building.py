@@ -38,9 +38,8 @@ from tensorgrad.dialects.buf import (
 )
 from tensorgrad.dialects.buf_tiles import ForallOp, Space, SpaceAttr
 from tensorgrad.dialects.recipe import Processor
-from tensorgrad.dialects.stages import generic
+from tensorgrad.dialects.stages import Reduction, generic
 from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.codegen.common.reductions import Reduction
 from tensorgrad.passes.codegen.transforms.indices import Index, combined, constant, index_of, map_over
 from tensorgrad.passes.scalars import constant_attribute
 

@@ -14,7 +14,7 @@ from xdsl.rewriter import Rewriter
 from tensorgrad.dialects.buf import element_of, is_reduction, loop_extents
 from tensorgrad.dialects.buf_tiles import ForallOp, Space, TiledOp, around, space_of
 from tensorgrad.dialects.recipe import Interchange, Processor
-from tensorgrad.passes.codegen.common.reductions import reductions_of
+from tensorgrad.dialects.stages import reductions_of
 from tensorgrad.passes.codegen.transforms.building import Range, TileBuilder
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
 from tensorgrad.passes.codegen.transforms.grid import free_loops, most_points

@@ -19,7 +19,7 @@ from tensorgrad.dialects.buf import (
 )
 from tensorgrad.dialects.buf_tiles import Space, TiledOp
 from tensorgrad.dialects.recipe import Processor, RecipeAttr
-from tensorgrad.passes.codegen.common.reductions import reductions_of
+from tensorgrad.dialects.stages import reductions_of
 from tensorgrad.passes.codegen.common.stage_loops import own_loops
 from tensorgrad.passes.codegen.transforms.building import Range, TileBuilder, entangled
 from tensorgrad.passes.codegen.transforms.indices import Index, combined, index_of

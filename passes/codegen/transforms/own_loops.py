@@ -15,9 +15,10 @@ from xdsl.rewriter import Rewriter
 from tensorgrad.dialects.buf import element_of, is_reduction, loop_extents
 from tensorgrad.dialects.buf_tiles import Space, TiledOp, around
 from tensorgrad.dialects.recipe import Processor, SplitLoops, SplitReduction
+from tensorgrad.dialects.stages import Reduction, reductions_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.kinds import is_in_order
-from tensorgrad.passes.codegen.common.reductions import Reduction, accumulators, reductions_of
+from tensorgrad.passes.codegen.common.reductions import accumulators
 from tensorgrad.passes.codegen.common.unrolled_loops import UnrolledLoop, unrolled
 from tensorgrad.passes.codegen.transforms.building import Range, TileBuilder, entangled
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit

@@ -16,13 +16,13 @@ from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.schedule import ContractionSchedule, Tile
+from tensorgrad.dialects.stages import reductions_of
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, needed_for, one_sided_values
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import VECTOR, holds_sums
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import reductions_of
 from tensorgrad.passes.codegen.common.stage_bodies import clone_needed, stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops, place_of, strided
 from tensorgrad.passes.codegen.wgsl.block_values import BlockPosition, BlockValues, places_of

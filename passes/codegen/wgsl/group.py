@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import GroupSchedule
+from tensorgrad.dialects.stages import Reduction, reductions_of
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import Reduction, reductions_of
 from tensorgrad.passes.codegen.common.stage_loops import own_loops
 from tensorgrad.passes.codegen.common.unrolled_loops import UnrolledLoop
 from tensorgrad.passes.codegen.wgsl.stages import StageWriter, Unrolling

@@ -26,12 +26,13 @@ from tensorgrad.dialects.buf import (
     maps_of,
 )
 from tensorgrad.dialects.schedule import GroupSchedule, ThreadSchedule
+from tensorgrad.dialects.stages import Reduction, reductions_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
 from tensorgrad.passes.analyses.kinds import is_in_order
 from tensorgrad.passes.analyses.machine import VECTOR
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.common.reductions import EXACT, Reduction, accumulators, reductions_of
+from tensorgrad.passes.codegen.common.reductions import EXACT, accumulators
 from tensorgrad.passes.codegen.common.stage_bodies import clone_body, values_to_fold
 from tensorgrad.passes.codegen.common.stage_loops import Loops, grid_loops, own_loops, place_of
 from tensorgrad.passes.codegen.common.unrolled_loops import UnrolledLoop, unrolled

@@ -312,3 +312,18 @@ func.func @f(%x: memref<1x4x2xf32>, %y: memref<1x4x2xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: a reduction combines its accumulator once, by the op that it yields, of arith.addf, {{.*}}; arith.subf uses it
+func.func @f(%x: memref<8x4xf32>, %y: memref<8xf32>) {
+  buf.tiled ins(%x : memref<8x4xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<8x4xf32>, %1: memref<8xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%0 : memref<8x4xf32>) outs(%1 : memref<8xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %2 = arith.subf %out, %in : f32
+      linalg.yield %2 : f32
+    }
+  }
+  func.return
+}
