@@ -23,6 +23,7 @@ from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.ranges import Range, range_of_expression
 from tensorgrad.dialects.tg.base import ui32
 from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.rewriting import index_before
 from tensorgrad.passes.scalars import constant_integer
 
 Leaf: TypeAlias = Callable[[Operation], "Range | None"]
@@ -443,9 +444,6 @@ def _clamp(op: memref.LoadOp | memref.StoreOp) -> bool:
         if not isinstance(index, arith.ConstantOp) or not isinstance(index.value, IntegerAttr):
             continue
         if not 0 <= index.value.value.data < extent:
-            last = arith.ConstantOp(IntegerAttr(max(extent - 1, 0), IndexType()))
-            last.location = op.location
-            cast(Block, op.parent).insert_op_before(last, op)
-            op.operands[first + axis] = last.result
+            op.operands[first + axis] = index_before(max(extent - 1, 0), op)
             changed = True
     return changed

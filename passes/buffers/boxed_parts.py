@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, UnknownLoc
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
@@ -17,6 +17,7 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.boxes import Box, Boxes, Span, carrier_of, is_window
 from tensorgrad.passes.analyses.guards import UGE, ULT, fold_guards, loop_numbers
 from tensorgrad.passes.analyses.stages import Parts, Stage, erase_unused, fold_of, new_local
+from tensorgrad.passes.rewriting import index_before, insert_before
 
 Window: TypeAlias = Callable[[ViewOp, int, Sequence[int]], SSAValue]
 """Creates another view of a value, given the value's view, the window's first element and its shape."""
@@ -150,21 +151,10 @@ class _BoundWindow:
         strides = affine.strides(shape_of(self.value))
         total: SSAValue | None = None
         for index, stride in zip(load.indices, strides, strict=True):
-            term = index if stride == 1 else _put(arith.MuliOp(index, _number(stride, before)), before)
-            total = term if total is None else _put(arith.AddiOp(total, term), before)
+            term = index if stride == 1 else insert_before(arith.MuliOp(index, index_before(stride, before)), before)
+            total = term if total is None else insert_before(arith.AddiOp(total, term), before)
         assert total is not None, "a table must have an axis"
-        return _put(arith.SubiOp(total, _number(self.first, before)), before) if self.first else total
-
-
-def _put(op: Operation, before: Operation) -> SSAValue:
-    """Inserts an op in front of `before`, with its location, and returns the first result."""
-    op.location = before.location
-    cast(Block, before.parent).insert_op_before(op, before)
-    return op.results[0]
-
-
-def _number(value: int, before: Operation) -> SSAValue:
-    return _put(arith.ConstantOp(IntegerAttr(value, IndexType())), before)
+        return insert_before(arith.SubiOp(total, index_before(self.first, before)), before) if self.first else total
 
 
 def _zero(kind: Attribute) -> arith.ConstantOp:
@@ -211,10 +201,10 @@ def _restrict(
     for number, index in enumerate(list(load.indices)):
         load.operands[1 + number] = _early(index, anchor, early)
     position = place.position(load, anchor)
-    mine = inside = _put(arith.CmpiOp(position, _number(place.count, anchor), ULT), anchor)
+    mine = inside = insert_before(arith.CmpiOp(position, index_before(place.count, anchor), ULT), anchor)
     if not before and block is not stage.body:
-        later = _put(arith.SubiOp(position, _number(place.count, anchor)), anchor)
-        mine = _put(arith.CmpiOp(later, _number(total - place.first - place.count, anchor), UGE), anchor)
+        later = insert_before(arith.SubiOp(position, index_before(place.count, anchor)), anchor)
+        mine = insert_before(arith.CmpiOp(later, index_before(total - place.first - place.count, anchor), UGE), anchor)
     load.operands = [window, position]
     _load_where(load, inside)
     previous: list[SSAValue] = []
@@ -224,13 +214,13 @@ def _restrict(
     last, loop = cast(Operation, block.last_op), block.parent_op()
     if block is not stage.body and isinstance(loop, scf.ForOp):
         for number, carried in enumerate(block.args[1:]):
-            last.operands[number] = _put(arith.SelectOp(mine, last.operands[number], carried), last)
+            last.operands[number] = insert_before(arith.SelectOp(mine, last.operands[number], carried), last)
         results = list(cast(Operation, stage.body.last_op).operands)
         for number, result in enumerate(loop.results if previous else ()):
             loop.operands[3 + number] = previous[results.index(result)]
     else:
         for number, value in enumerate(previous):
-            last.operands[number] = _put(arith.SelectOp(mine, last.operands[number], value), last)
+            last.operands[number] = insert_before(arith.SelectOp(mine, last.operands[number], value), last)
 
 
 def _early(value: SSAValue, anchor: Operation, done: dict[SSAValue, SSAValue]) -> SSAValue:

@@ -82,7 +82,8 @@ def build_program(
     """Returns the program for a function of a module, as plain data.
 
     Args:
-        module: After `lower-buf-to-wgsl`: kernels, and a function of arenas, views, dispatches and copies.
+        module: Kernels of `wgsl`, or of `llvm` for a native target, and a function of arenas, views, dispatches and
+            copies.
         target: What the program is compiled for.
         name: The function's name; optional if there is only one.
         kernels: Kernels that have already been emitted, by name.

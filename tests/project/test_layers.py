@@ -13,7 +13,7 @@ from layers import MODULES, ROOT, imports
 PLAIN_DATA = tuple(f"runtime.{name}" for name in ("program", "target", "formula", "errors", "files"))
 """What the compiler writes for the runtime, how it writes files, and what else it knows of it."""
 
-REWRITING = ("passes.levels", "passes.functions", "passes.scalars", "passes.labels")
+REWRITING = ("passes.levels", "passes.functions", "passes.scalars", "passes.labels", "passes.rewriting")
 BELOW_CODEGEN = ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses", "passes.tensors")
 TRACING = ("errors", "surface", "tracing", "dialects", "interpreters", "runtime")
 FUNCTIONS = (*TRACING, "ops", "transforms")
@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "passes.levels": ("dialects", *PLAIN_DATA),
     "passes.functions": ("dialects", *PLAIN_DATA),
     "passes.scalars": ("dialects",),
+    "passes.rewriting": (),
     "passes.labels": ("dialects",),
     "passes.analyses": ("dialects", *PLAIN_DATA, *REWRITING),
     "passes.tensors": ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses"),

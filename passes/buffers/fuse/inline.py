@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import affine as affine_ops
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -19,6 +19,7 @@ from tensorgrad.passes.analyses.stages import Parts, Stage, erase_unused, index_
 from tensorgrad.passes.analyses.storage import Accesses
 from tensorgrad.passes.analyses.walking import cloned
 from tensorgrad.passes.analyses.windows import index_form
+from tensorgrad.passes.rewriting import index_before, insert_before
 from tensorgrad.passes.tensors.simplify import simplify_block
 
 
@@ -120,7 +121,8 @@ def _clone_body(
         elif isinstance(op, IndexOp):
             expression = loops[op.dim.value.data]
             if isinstance(expression, AffineConstantExpr):
-                values[op.results[0]] = _constant_index(expression.value, block, anchor, op)
+                assert anchor is not None
+                values[op.results[0]] = index_before(expression.value, anchor)
             else:
                 values[op.results[0]] = index_value(block, anchor, expression, rank)
         else:
@@ -130,24 +132,16 @@ def _clone_body(
     return result
 
 
-def _constant_index(number: int, block: Block, anchor: Operation | None, like: Operation) -> SSAValue:
-    op = arith.ConstantOp(IntegerAttr(number, IndexType()))
-    op.location = like.location
-    assert anchor is not None
-    block.insert_op_before(op, anchor)
-    return op.results[0]
-
-
 def _inline_loads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], reader: Stage) -> None:
     """Replaces loads at computed indices with the producer's body on loads of its operands."""
     for load in [load for load in reader.loads() if load.memref is source]:
         block = load.parent
         assert block is not None
         indices = list(load.indices)
-        loops = [_index_of(expression, indices, block, load) for expression in back]
+        loops = [_index_of(expression, indices, load) for expression in back]
         values: dict[SSAValue, SSAValue] = {}
         for argument, (buffer, m) in zip(stage.body.args, stage.reads, strict=False):
-            at = [_index_of(result, loops, block, load) for result in m.results]
+            at = [_index_of(result, loops, load) for result in m.results]
             operands, kinds = (buffer, *at), (element_of(buffer),)
             read = memref.LoadOp.create(operands=operands, result_types=kinds, location=load.location)
             block.insert_op_before(read, load)
@@ -187,15 +181,12 @@ def _read_what_exists(stage: Stage) -> None:
         Rewriter.erase_op(load)
 
 
-def _index_of(expression: AffineExpr, values: Sequence[SSAValue], block: Block, before: Operation) -> SSAValue:
+def _index_of(expression: AffineExpr, values: Sequence[SSAValue], before: Operation) -> SSAValue:
     if isinstance(expression, AffineDimExpr):
         return values[expression.position]
     if isinstance(expression, AffineConstantExpr):
-        return _constant_index(expression.value, block, before, before)
-    apply = affine_ops.ApplyOp(list(values), AffineMapAttr(AffineMap(len(values), 0, (expression,))))
-    apply.location = before.location
-    block.insert_op_before(apply, before)
-    return apply.result
+        return index_before(expression.value, before)
+    return insert_before(affine_ops.ApplyOp(values, AffineMapAttr(AffineMap(len(values), 0, (expression,)))), before)
 
 
 def can_inline(producer: Parts) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import cast
 
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from tensorgrad.passes.rewriting import index_before, insert_before
 from tensorgrad.passes.scalars import constant_integer
 from tensorgrad.passes.tensors.simplify import is_pure
 
@@ -105,7 +105,7 @@ def _carry(loop: scf.ForOp) -> None:
     for op, base, factor in carried:
         starts.append(_start(base, loop, factor))
         argument = body.insert_arg(IndexType(), len(body.args))
-        after = arith.AddiOp(argument, _number(step * factor, last))
+        after = arith.AddiOp(argument, index_before(step * factor, last))
         after.location = op.location
         body.insert_op_before(after, last)
         last.operands = [*last.operands, after.result]
@@ -149,18 +149,6 @@ def _start(base: SSAValue, loop: scf.ForOp, factor: int) -> SSAValue:
     if low == 0:
         return base
     if low is not None:
-        return _before(loop, arith.AddiOp(base, _number(low * factor, loop)))
-    return _before(loop, arith.AddiOp(base, _before(loop, arith.MuliOp(loop.lb, _number(factor, loop)))))
-
-
-def _before(loop: scf.ForOp, op: Operation) -> SSAValue:
-    op.location = loop.location
-    cast(Block, loop.parent).insert_op_before(op, loop)
-    return op.results[0]
-
-
-def _number(value: int, before: Operation) -> SSAValue:
-    op = arith.ConstantOp(IntegerAttr(value, IndexType()))
-    op.location = before.location
-    cast(Block, before.parent).insert_op_before(op, before)
-    return op.result
+        return insert_before(arith.AddiOp(base, index_before(low * factor, loop)), loop)
+    start = insert_before(arith.MuliOp(loop.lb, index_before(factor, loop)), loop)
+    return insert_before(arith.AddiOp(base, start), loop)

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.llvm.unswitch import with_choices
+from tensorgrad.passes.rewriting import index_before, insert_before
 from tensorgrad.passes.scalars import constant_integer
 
 FEWEST_ITERATIONS = 32
@@ -77,7 +77,8 @@ def _split(loop: scf.ForOp) -> bool:
     for number, start in enumerate([first, *inside]):
         part = with_choices(loop, {c.choice: c.start <= start < c.stop for c in conditions})
         part.operands = [values[number], values[number + 1], *part.operands[2:]]
-        _insert(loop, part)
+        part.location = loop.location
+        Rewriter.insert_op(part, InsertPoint.before(loop))
     Rewriter.erase_op(loop)
     return True
 
@@ -111,18 +112,9 @@ def _offset(value: SSAValue, index: SSAValue) -> int | None:
 
 def _within(loop: scf.ForOp, bound: int) -> SSAValue:
     """Returns a bound as a value within those of a loop that aren't known."""
-    result = _insert(loop, arith.ConstantOp(IntegerAttr(bound, IndexType()))).results[0]
+    result = index_before(bound, loop)
     if constant_integer(loop.ub) is None:
-        result = _insert(loop, arith.MinUIOp(result, loop.ub)).results[0]
+        result = insert_before(arith.MinUIOp(result, loop.ub), loop)
     if constant_integer(loop.lb) is None:
-        result = _insert(loop, arith.MaxUIOp(result, loop.lb)).results[0]
+        result = insert_before(arith.MaxUIOp(result, loop.lb), loop)
     return result
-
-
-def _insert(loop: scf.ForOp, op: Operation) -> Operation:
-    """Inserts an op before a loop, and returns it."""
-    block = loop.parent
-    assert block is not None
-    op.location = loop.location
-    block.insert_op_before(op, loop)
-    return op
