@@ -26,10 +26,11 @@ from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.levels import LOWERED_BY, TILES_AND_ABOVE, Level, level_of
 from tensorgrad.passes.pipelines import scheduled_passes
-from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
 from tensorgrad.runtime.conversion import converted, kind_of, to_numpy
 from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.inputs import ScalarInputs
 from tensorgrad.runtime.program import Program, ProgramRole, TensorSlot
+from tensorgrad.runtime.slots import DTYPES, ArraySlot
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from tensorgrad.errors import ProgramError
 from tensorgrad.passes import pipelines
 from tensorgrad.passes.levels import effect_of
 from tensorgrad.passes.running import apply_pass
-from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
+from tensorgrad.runtime.inputs import ScalarInputs
+from tensorgrad.runtime.slots import ArraySlot
 from tensorgrad.surface.collector import without_collector
 
 Phase: TypeAlias = Literal["forward", "backward", "update"]

@@ -15,9 +15,12 @@ from tensorgrad.dialects.signature import Role, Slot
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
 from tensorgrad.interpreters.kernels import KernelExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor, ordered
-from tensorgrad.runtime.backend import DTYPES, NOTHING, ArraySlot, OutputHandle, ScalarInputs, check_inputs
+from tensorgrad.runtime.backend import NOTHING
 from tensorgrad.runtime.counting import RunCount
 from tensorgrad.runtime.errors import ProgramError
+from tensorgrad.runtime.inputs import ScalarInputs, check_inputs
+from tensorgrad.runtime.outputs import OutputHandle
+from tensorgrad.runtime.slots import DTYPES, ArraySlot
 
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 

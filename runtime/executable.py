@@ -10,9 +10,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from tensorgrad.runtime.backend import NOTHING, BufferT, OutputHandle, OutputRing, ScalarInputs, check_inputs
+from tensorgrad.runtime.backend import NOTHING
 from tensorgrad.runtime.counting import RunCount, completed
 from tensorgrad.runtime.errors import InputError, ProgramError
+from tensorgrad.runtime.inputs import ScalarInputs, check_inputs
+from tensorgrad.runtime.outputs import BufferT, OutputHandle, OutputRing
 from tensorgrad.runtime.program import (
     DISPATCH_COSTS,
     PERSISTENT_ROLES,

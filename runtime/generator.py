@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.errors import InputError
 from tensorgrad.runtime.loaded import Loaded
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.program import ProgramRole
 from tensorgrad.runtime.sampling import Sampler, checked_count, checked_prompt, checked_stops
 from tensorgrad.runtime.saved import CAPACITY, GENERATOR, LENGTH, LOGITS, STOP, TOKENS, Saved

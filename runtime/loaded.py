@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime import keys
-from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs, check_named, flat_inputs, named_inputs
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.errors import ArgumentError, InputError, ProgramError
+from tensorgrad.runtime.inputs import check_inputs, check_named, flat_inputs, named_inputs
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, ProgramRole
 from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved, fill
 

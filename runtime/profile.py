@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Protocol, cast
 
-from tensorgrad.runtime.backend import OutputHandle
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.program import DISPATCH_COSTS, Dispatch, Program, runs
 
 

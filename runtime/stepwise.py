@@ -7,7 +7,7 @@ from typing import Generic, TypeAlias
 
 import numpy as np
 
-from tensorgrad.runtime.backend import BufferT
+from tensorgrad.runtime.outputs import BufferT
 from tensorgrad.runtime.program import Leaf
 
 Range: TypeAlias = tuple[int, int, int]

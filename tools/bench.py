@@ -11,13 +11,14 @@ from rich.console import Console
 
 from tensorgrad.driver.device import load_program
 from tensorgrad.errors import ProgramError
-from tensorgrad.runtime.backend import DTYPES, ScalarInputs
 from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.inputs import ScalarInputs
 from tensorgrad.runtime.program import Program, ProgramRole, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
+from tensorgrad.runtime.slots import DTYPES
 from tensorgrad.tools.arrays import named_arrays
 from tensorgrad.tools.printing import print_json
 from tensorgrad.tools.tables import Listing

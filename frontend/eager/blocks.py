@@ -17,7 +17,7 @@ from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.eager.recording import Entry, Recording
 from tensorgrad.eager.values import Value
-from tensorgrad.runtime.backend import Outputs, Source
+from tensorgrad.runtime.outputs import Outputs, Source
 from tensorgrad.tracing.tracer import checked_module
 
 NAME = "eager_block"

@@ -31,7 +31,7 @@ from tensorgrad.eager.tape import Edge, Operand, TapeNode
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value, kind_of, read_only, value_of
 from tensorgrad.errors import ArgumentError, DeviceError, DeviceLostError, DTypeError, ProgramError, TensorgradError
-from tensorgrad.runtime.backend import OutputHandle
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.grad_mode import is_grad_enabled
 from tensorgrad.tracing.location import user_place

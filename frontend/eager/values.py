@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, Tensor, numpy_dtype, tensor
 from tensorgrad.errors import TensorgradError
-from tensorgrad.runtime.backend import OutputHandle, Source, array_of
+from tensorgrad.runtime.outputs import OutputHandle, Source, array_of
 from tensorgrad.tracing.dtypes import DType
 
 

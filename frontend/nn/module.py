@@ -24,7 +24,8 @@ from tensorgrad.nn.parameters import Buffer, Parameter, drawing, is_float_array,
 from tensorgrad.nn.state import State
 from tensorgrad.nn.weights import BUFFERS, PARAMETERS, Held, Kept, Leaf, Weight, described_leaf, is_leaf, is_parameter
 from tensorgrad.ops import random
-from tensorgrad.runtime.backend import ArraySlot, check_inputs
+from tensorgrad.runtime.inputs import check_inputs
+from tensorgrad.runtime.slots import ArraySlot
 from tensorgrad.runtime.tracebacks import trim
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing.dtypes import SHORT

@@ -10,8 +10,9 @@ import numpy as np
 from tensorgrad.errors import ArgumentError, InputError, ParameterError, TraceError
 from tensorgrad.nn.parameters import Buffer, Parameter
 from tensorgrad.nn.weights import Initialized, Leaf, is_live
-from tensorgrad.runtime.backend import ArraySlot, check_inputs
+from tensorgrad.runtime.inputs import check_inputs
 from tensorgrad.runtime.printable import listed
+from tensorgrad.runtime.slots import ArraySlot
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.arrays import as_numpy, slot_of
 from tensorgrad.tracing.dtypes import SHORT, DType, Spec

@@ -31,7 +31,7 @@ from tensorgrad.nn.module import Module, declarations, entries, is_container
 from tensorgrad.nn.parameters import Parameter
 from tensorgrad.nn.weight_files import WeightFiles
 from tensorgrad.nn.weights import Leaf, is_leaf, is_parameter
-from tensorgrad.runtime.backend import check_inputs
+from tensorgrad.runtime.inputs import check_inputs
 from tensorgrad.tracing.arrays import as_numpy, slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line

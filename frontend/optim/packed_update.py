@@ -23,7 +23,8 @@ from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.moving import moved
 from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
-from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
+from tensorgrad.runtime.inputs import ScalarInputs
+from tensorgrad.runtime.slots import ArraySlot
 from tensorgrad.tracing.dtypes import SHORT, DType, Spec
 from tensorgrad.tracing.tensor import Array
 

@@ -19,7 +19,7 @@ from tensorgrad.optim.packed_update import PackedUpdate, packed_update, rows_of,
 from tensorgrad.optim.parameter_groups import LR, ParameterGroup, are_groups, by_name, grouped
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.optim.transforms import Optimizer
-from tensorgrad.runtime.backend import check_inputs
+from tensorgrad.runtime.inputs import check_inputs
 from tensorgrad.surface.calls import public
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec

@@ -8,9 +8,9 @@ import numpy as np
 
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import DTypeError, InputError, OptionError
-from tensorgrad.runtime.backend import ArraySlot
 from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.runtime.dlpack import as_array, from_dlpack
+from tensorgrad.runtime.slots import ArraySlot
 from tensorgrad.tracing.dtypes import SHORT, Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor

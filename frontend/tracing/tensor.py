@@ -13,8 +13,8 @@ from xdsl.ir import BlockArgument, SSAValue
 from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import ArgumentError, GradientError, ShapeError, TraceError
-from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.runtime.dlpack import to_dlpack
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.tracebacks import trim
 from tensorgrad.surface.calls import guarded, public
 from tensorgrad.surface.foreign import unknown_attribute

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
-from tensorgrad.runtime.backend import OutputHandle
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.tracing.dtypes import DType
 
 

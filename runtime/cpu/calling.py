@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from tensorgrad.runtime.backend import LEAST_GIVEN, Outputs, Source, array_of
 from tensorgrad.runtime.cpu.stepping import LEAST_BORROWED
+from tensorgrad.runtime.outputs import LEAST_GIVEN, Outputs, Source, array_of
 from tensorgrad.runtime.program import Program, ProgramRole, TensorSlot
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.runtime.backend import NOTHING, OutputHandle, OutputRing, Outputs, Source
+from tensorgrad.runtime.backend import NOTHING
 from tensorgrad.runtime.cpu.calling import CallBuffers
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
@@ -21,6 +21,7 @@ from tensorgrad.runtime.cpu.pool import Turn
 from tensorgrad.runtime.cpu.stepping import STEP, FrameLayout, instructions, native_kernels, native_runtime, table
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.outputs import OutputHandle, OutputRing, Outputs, Source
 from tensorgrad.runtime.program import Collective, Dispatch, Leaf, Program, Step, runs
 from tensorgrad.runtime.stepwise import Stepwise
 

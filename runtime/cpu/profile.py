@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.runtime.cpu.executable import CpuExecutable
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.profile import Profile, Span, profiled
 from tensorgrad.runtime.program import Dispatch, runs, unrolled
 

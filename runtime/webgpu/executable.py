@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 import wgpu
 
-from tensorgrad.runtime.backend import NOTHING, OutputHandle, OutputRing
+from tensorgrad.runtime.backend import NOTHING
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.outputs import OutputHandle, OutputRing
 from tensorgrad.runtime.profile import busiest, named
 from tensorgrad.runtime.program import Collective, Copy, Dispatch, Leaf, Program, ProgramRole, Wait, runs, unrolled
 from tensorgrad.runtime.stepwise import Stepwise

@@ -10,8 +10,8 @@ import numpy as np
 import wgpu
 from wgpu.backends import wgpu_native
 
-from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.runtime.errors import DeviceError
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.profile import Profile, Span, profiled
 from tensorgrad.runtime.program import Dispatch, runs, unrolled
 from tensorgrad.runtime.webgpu.device import WebGPUDevice

@@ -14,9 +14,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import wgpu
 
-from tensorgrad.runtime.backend import NOTHING, OutputHandle, OutputRing, RingSlot, check_inputs
+from tensorgrad.runtime.backend import NOTHING
 from tensorgrad.runtime.counting import RunCount, completed
 from tensorgrad.runtime.errors import DeviceLostError, DeviceLostWarning, warn_user
+from tensorgrad.runtime.inputs import check_inputs
+from tensorgrad.runtime.outputs import OutputHandle, OutputRing, RingSlot
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Collective, Copy, Dispatch, Program, TensorSlot, Wait, runs
 from tensorgrad.runtime.webgpu.device import LOCK, LOST, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Segment

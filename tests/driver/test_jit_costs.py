@@ -13,9 +13,9 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.errors import ShapeError
 from tensorgrad.runtime import executable
-from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.inputs import check_inputs
 
 FEW, MANY = 2, 12
 X = np.ones((1, 4), np.float32)

@@ -19,8 +19,8 @@ from tensorgrad.driver.device import described, find_device, load_program
 from tensorgrad.passes.codegen.build_program import build_program
 from tensorgrad.passes.levels import Level, level_of
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.runtime.backend import DTYPES
 from tensorgrad.runtime.program import Program
+from tensorgrad.runtime.slots import DTYPES
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice

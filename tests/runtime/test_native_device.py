@@ -24,12 +24,12 @@ import tensorgrad as tg
 from tensorgrad.errors import CompilerError, DeviceError, OptionError
 from tensorgrad.passes.codegen.llvm.convert_to_llvm import ConvertToLlvmPass
 from tensorgrad.runtime import cache
-from tensorgrad.runtime.backend import LEAST_GIVEN, SMALL_BYTES, RingSlot
 from tensorgrad.runtime.cpu import CpuExecutable, code, compiler, compiling, objects, stepping, threads
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.debugging import debug_flags
 from tensorgrad.runtime.errors import TargetError
 from tensorgrad.runtime.files import PART
+from tensorgrad.runtime.outputs import LEAST_GIVEN, SMALL_BYTES, RingSlot
 from tensorgrad.runtime.program import (
     Binding,
     Buffer,

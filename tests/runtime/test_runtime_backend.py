@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorgrad.runtime.backend import OutputHandle, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import FormulaError, InputError
+from tensorgrad.runtime.inputs import ScalarInputs, check_inputs
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.program import TensorSlot
 
 

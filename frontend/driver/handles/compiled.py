@@ -22,8 +22,10 @@ from tensorgrad.driver.stepping.nested_inputs import Nesting
 from tensorgrad.eager.devices import EagerDevice
 from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.report import CompilationReport
-from tensorgrad.runtime.backend import NOTHING, OutputHandle, check_inputs, named_inputs
+from tensorgrad.runtime.backend import NOTHING
 from tensorgrad.runtime.conversion import kind_of, to_numpy
+from tensorgrad.runtime.inputs import check_inputs, named_inputs
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
 from tensorgrad.runtime.weights import F32, WEIGHTS

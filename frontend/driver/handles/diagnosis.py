@@ -24,8 +24,10 @@ from tensorgrad.driver.stepping.step_source import Source
 from tensorgrad.errors import DivergenceError
 from tensorgrad.nn.module import first_path
 from tensorgrad.passes.levels import effect_of
-from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.counting import completed
+from tensorgrad.runtime.inputs import check_inputs
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.tracer import refuse_inside_trace

@@ -11,7 +11,9 @@ import numpy as np
 from tensorgrad.driver.compiling.compilation import Compilation
 from tensorgrad.driver.handles.compiled import Specialization, device_of_results
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.runtime.backend import NOTHING, ArraySlot, OutputHandle
+from tensorgrad.runtime.backend import NOTHING
+from tensorgrad.runtime.outputs import OutputHandle
+from tensorgrad.runtime.slots import ArraySlot
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.tensor import Array, Traced

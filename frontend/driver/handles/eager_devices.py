@@ -22,8 +22,9 @@ from tensorgrad.eager.blocks import NAME, RunBlock
 from tensorgrad.eager.devices import EagerDevice, NumpyDevice, RecordingDevice
 from tensorgrad.errors import ArgumentError, DTypeError, OptionError, TraceError
 from tensorgrad.passes.pipelines import forward_passes
-from tensorgrad.runtime.backend import Executable, OutputHandle, array_of
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.cpu import CpuExecutable
+from tensorgrad.runtime.outputs import OutputHandle, array_of
 from tensorgrad.tracing.dtypes import DType, as_dtype
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor, Traced

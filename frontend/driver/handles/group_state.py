@@ -14,8 +14,10 @@ from tensorgrad.driver.stepping.distribution import Distribution
 from tensorgrad.passes.tensors.accumulate_gradients import PREFIX
 from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Placement
 from tensorgrad.passes.tensors.updates import state_shapes
-from tensorgrad.runtime.backend import ArraySlot, Executable, check_inputs
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.group.group import Group
+from tensorgrad.runtime.inputs import check_inputs
+from tensorgrad.runtime.slots import ArraySlot
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from tensorgrad.driver.device import described, load_program
 from tensorgrad.driver.device_loss import SNAPSHOT_EVERY, OnDeviceLost, check_may_be_lost, snapshots
 from tensorgrad.errors import NoAdapterError, OptionError, ProgramError
-from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.cpu import CpuDevice
 from tensorgrad.runtime.generator import LoadedGenerator
+from tensorgrad.runtime.inputs import is_timeout
 from tensorgrad.runtime.loaded import Loaded, LoadedFunction, LoadedTraining
 from tensorgrad.runtime.saved import FUNCTION, GENERATOR, Saved
 from tensorgrad.surface.calls import public

@@ -15,12 +15,13 @@ from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.report import CompilationReport
 from tensorgrad.report.collect import facts_of_program
 from tensorgrad.report.facts import Facts
-from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.columns import aligned
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.runtime.cpu.profile import CpuTimer
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.files import write_text
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.profile import Cost, DispatchTime, Profile, Span, StepTimer, costs_of
 from tensorgrad.runtime.program import Dispatch, Leaf, Program, ProgramRole, runs
 

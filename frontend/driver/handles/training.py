@@ -48,9 +48,10 @@ from tensorgrad.driver.storage.web_export import TRAINING, export_programs
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.nn.module import argument_of, initialized_copy
 from tensorgrad.ops import random
-from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.counting import completed
 from tensorgrad.runtime.group.agreement import together
+from tensorgrad.runtime.outputs import OutputHandle
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute

@@ -22,10 +22,10 @@ from tensorgrad.nn.weights import is_live
 from tensorgrad.ops import random
 from tensorgrad.optim.averaging import averages_among, averages_of, checked_averages
 from tensorgrad.optim.settings import HostSettings
-from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.counting import completed
 from tensorgrad.runtime.errors import warn_user
 from tensorgrad.runtime.group.agreement import by_first, together
+from tensorgrad.runtime.inputs import check_inputs
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line

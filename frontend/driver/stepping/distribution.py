@@ -17,10 +17,11 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.passes.tensors.bucket_collectives import BucketCollectivesPass
 from tensorgrad.passes.tensors.distribute import DistributePass
 from tensorgrad.passes.tensors.distribute.distribute_pass import OPTIMIZER
-from tensorgrad.runtime.backend import Executable, check_inputs
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.group.group import Group, agree
+from tensorgrad.runtime.inputs import check_inputs
 from tensorgrad.runtime.program import Collective, runs
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec

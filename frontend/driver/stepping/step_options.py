@@ -12,8 +12,8 @@ from tensorgrad.driver.device_loss import OnDeviceLost, check_may_be_lost, snaps
 from tensorgrad.driver.precision import Precision, check_device, checked_precision
 from tensorgrad.driver.stepping.accumulation import micro_batches
 from tensorgrad.errors import OptionError
-from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.group.group import Group
+from tensorgrad.runtime.inputs import is_timeout
 from tensorgrad.tracing.checks import checked_integer
 
 if TYPE_CHECKING:

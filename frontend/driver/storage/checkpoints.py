@@ -17,10 +17,10 @@ import numpy as np
 
 from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.nn.named_values import Loaded, checked_values
-from tensorgrad.runtime.backend import DTYPES, Slot
 from tensorgrad.runtime.files import read_metadata, read_safetensors, write_safetensors
 from tensorgrad.runtime.program import FORMAT as PROGRAM
 from tensorgrad.runtime.saved import STEP, Saved
+from tensorgrad.runtime.slots import DTYPES, Slot
 from tensorgrad.runtime.texts import parsed_json
 
 OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.errors import ProgramError
 from tensorgrad.runtime.files import replacing, write_safetensors, write_text
+from tensorgrad.runtime.inputs import check_inputs
 from tensorgrad.runtime.program import HOST_DTYPES, Program, ProgramRole
 from tensorgrad.runtime.saved import GENERATOR, STEP, Saved
 from tensorgrad.runtime.sharing import persistent_in
