@@ -47,11 +47,11 @@ class Samples:
     """Sample values for function arguments, which depend only on a seed, their role and name.
 
     Args:
-        given: Values by name, used instead of sampled ones; also of the host's settings, such as "learning_rate".
+        arguments: Values by name, used instead of sampled ones; also of the host's settings, such as "learning_rate".
         seed: Selects the sampled values.
 
     Attributes:
-        used: The names of given values that something has asked for.
+        used: The names of `arguments` that something has asked for.
     """
 
     def __init__(self, arguments: Mapping[str, NumpyArray], seed: int):
@@ -196,9 +196,8 @@ class Evaluation:
         kept, inputs = values(ProgramRole.PARAMETER, ProgramRole.STATE), values(ProgramRole.INPUT)
         values(ProgramRole.SCALAR)  # which the executable evaluates from the settings, as here
         executable.write({name: kept[name] for name in executable.persistent})
-        return {name: inputs[name] for name in executable.program_inputs}, self._samples.settings(
-            executable.scalar_names
-        )
+        taken = {name: inputs[name] for name in executable.program_inputs}
+        return taken, self._samples.settings(executable.scalar_names)
 
     def _program(self, module: ModuleOp) -> dict[str, NumpyArray]:
         """Returns the results of kernels on the device that they target; the remaining passes are run first."""

@@ -283,15 +283,14 @@ def cosine_restarts(rate: float, steps: int, factor: int = 1, end: float = 0.0, 
     """
     count, last = checked_integer(steps, "cosine_restarts: steps", 1), _ratio("cosine_restarts", end, rate)
     times = checked_integer(factor, "cosine_restarts: factor", 1)
+    rise = checked_integer(warmup, "cosine_restarts: warmup", 0)
     if times == 1:
         done = f"((step - 1) / {count} - floor((step - 1) / {count}))"
-        wave = f"{last!r} + {1 - last!r} * (1 + cos({math.pi!r} * {done})) / 2"
-        return warm_up(Schedule(rate, wave), checked_integer(warmup, "cosine_restarts: warmup", 0))
+        return warm_up(Schedule(rate, f"{last!r} + {1 - last!r} * (1 + cos({math.pi!r} * {done})) / 2"), rise)
     lengths = [count]
     while lengths[-1] * times < MOST_STEPS:
         lengths.append(lengths[-1] * times)
-    restarted = join([cosine(rate, length, end) for length in lengths], list(accumulate(lengths))[:-1])
-    return warm_up(restarted, checked_integer(warmup, "cosine_restarts: warmup", 0))
+    return warm_up(join([cosine(rate, length, end) for length in lengths], list(accumulate(lengths))[:-1]), rise)
 
 
 def warm_up(schedule: Rate, steps: int) -> Schedule:
