@@ -43,7 +43,7 @@ class SchedulePass(LevelPass):
     - `loops`: blocks of points, or one point after another.
     - `packed`: matrix products, whose operands are packed into panels.
     - `native_attention`: attention, in blocks of rows that iterate over tiles of the rows that they attend to.
-    - `scan`: loops of a few steps over small values, which one task keeps in its caches.
+    - `scan`: running sums, products and extrema, in strips of rows that take each term once.
     - `counting_sort`: sorts of integer keys, in time proportional to the elements.
 
     `recipe`, on both, is for kernels that have a recipe, which says everything.
