@@ -1,8 +1,8 @@
 """Training batches: from arrays, functions or any iterable, prefetched while the previous step runs.
 
-A training run takes any iterable of dicts that have an array for each input; one pass over it is an epoch. `batches`
-and `generated` know their position, so that a run can be resumed: a batch depends only on the epoch and on its number
-within the epoch.
+A training run takes any iterable of batches, which have an array for each input; one pass over it is an epoch.
+`batches` and `generated` know their position, so that a run can be resumed: a batch depends only on the epoch and on
+its number within the epoch.
 """
 
 from __future__ import annotations

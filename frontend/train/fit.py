@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from tensorgrad.driver.handles.compiled import checked_batch
+from tensorgrad.driver.handles.compiled import Batch, checked_batch
 from tensorgrad.driver.handles.training import Training
 from tensorgrad.driver.storage import checkpoints
 from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
@@ -39,7 +39,7 @@ STOP, RAISE, IGNORE = ON_NAN = ("stop", "raise", "ignore")
 
 T = TypeVar("T")
 Evaluate: TypeAlias = Callable[[Training], float | Mapping[str, float]]
-Batches: TypeAlias = Iterable[Mapping[str, Any]]
+Batches: TypeAlias = Iterable[Batch]
 
 
 class _EpochEnd:
@@ -355,7 +355,8 @@ def fit(
 
     Args:
         training: A training, as `tg.compile` returns it.
-        data: The inputs of each step, such as those of `tg.data.batches`; one pass over it is an epoch.
+        data: The inputs of each step, such as those of `tg.data.batches`: by name, or tuples and lists of all inputs in
+            the order in which they were declared. One pass over it is an epoch.
         steps: How many steps to run, including those before the checkpoint that the run resumes from.
         epochs: How many epochs to run. With both, whichever comes first ends the run. A step that the batches of an
             epoch don't fill is completed in the next epoch or run.
@@ -499,7 +500,7 @@ def _check(
     if not isinstance(training, Training):
         raise OptionError(f"{where} takes what tg.compile gives, got {type(training).__name__}")
     if not isinstance(data, Iterable) or isinstance(data, Mapping):
-        raise InputError(f"{where} data must be an iterable of dicts, got {type(data).__name__}")
+        raise InputError(f"{where} data must be an iterable of batches, got {type(data).__name__}")
     training._state.check_steps("fit")
     if steps is None and epochs is None:
         raise OptionError(f"{where} give steps= or epochs=")
@@ -578,7 +579,7 @@ def _resume(run: _Run, files: Checkpoints | None, resume: bool) -> bool:
     return True
 
 
-def _epoch(data: Batches, training: Training) -> Iterator[Mapping[str, Any]]:
+def _epoch(data: Batches, training: Training) -> Iterator[Batch]:
     """Returns the batches of an epoch; of data with a position, only the parts that this process needs."""
     distribution = training._source.distribution
     if distribution is None or not isinstance(data, Placed):
@@ -588,7 +589,7 @@ def _epoch(data: Batches, training: Training) -> Iterator[Mapping[str, Any]]:
 
 def _walk(data: Batches, resumed: bool, training: Training) -> Iterator[_Item]:
     """Yields batches, epoch by epoch, with the data's position after each."""
-    first, seekable = True, isinstance(data, Seekable)
+    first, seekable, names = True, isinstance(data, Seekable), [*training._source.loss_inputs]
 
     def place() -> dict[str, Any] | None:
         return data.state_dict() if isinstance(data, Seekable) else None
@@ -597,7 +598,7 @@ def _walk(data: Batches, resumed: bool, training: Training) -> Iterator[_Item]:
         count = 0
         for batch in _epoch(data, training):
             count += 1
-            yield _Item(dict(checked_batch(batch, "fit")), place())
+            yield _Item(dict(checked_batch(batch, "fit", names)), place())
         if not count and not (first and seekable):
             raise InputError("fit: there are no batches in the data")
         # The data may be positioned at the end of an epoch: it counts only if this run had its batches.

@@ -47,7 +47,7 @@ OF_TRAINING: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "run-number": (lambda t: t.run(3, 5), InputError, "run: data must be dicts"),
     "run-arrays": (lambda t: t.run(3, [ARRAY]), InputError, "run: a batch must be a dict"),
     "evaluate-text": (lambda t: t.evaluate("x", [batch()]), TraceError, "takes a function"),
-    "evaluate-dict": (lambda t: t.evaluate(average, batch()), InputError, "iterable of dicts"),
+    "evaluate-dict": (lambda t: t.evaluate(average, batch()), InputError, "iterable of batches"),
     "evaluate-arrays": (lambda t: t.evaluate(average, [ARRAY]), InputError, "must be a dict"),
     "capture-number": (lambda t: t.capture(3, **batch()), InputError, "takes a name"),
     "attach-number": (lambda t: t.attach(3), TraceError, "attach takes a function"),
@@ -61,7 +61,7 @@ OF_TRAINING: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     ),
     "state-none": (lambda t: t.load_parameters(None, strict=False), InputError, "by name, got NoneType"),
     "fit-arrays": (lambda t: untyped.fit(t, [ARRAY], steps=1), InputError, "must be a dict"),
-    "fit-tuples": (lambda t: untyped.fit(t, [(1, 2)], steps=1), InputError, "must be a dict"),
+    "fit-tuples": (lambda t: untyped.fit(t, [(1, 2, 3)], steps=1), InputError, "or a tuple of x, y, got tuple of 3"),
     "fit-callbacks": (
         lambda t: untyped.fit(t, [batch()], steps=1, callbacks=[print]),
         OptionError,

@@ -309,6 +309,20 @@ def test_early_stop(tmp_path):
     assert short.step == 14
 
 
+def test_batches_in_the_order_of_inputs():
+    """Tuples and lists, as PyTorch's loaders make them, are the same as dicts."""
+    named, placed = training(), training()
+    batches = [*data()]
+    tuples, lists = ([kind((batch["x"], batch["y"])) for batch in batches] for kind in (tuple, list))
+    np.testing.assert_equal(placed.run(5, tuples), named.run(5, batches))
+    assert placed.evaluate(squared_error, lists) == named.evaluate(squared_error, batches)
+    reports = [tg.fit(each, data_, steps=10, progress=False) for each, data_ in ((placed, lists), (named, batches))]
+    np.testing.assert_equal(reports[0].losses, reports[1].losses)
+    message = "fit: a batch must be a dict of inputs by name, or a tuple of x, y, got tuple of 3"
+    with pytest.raises(InputError, match=message):
+        tg.fit(placed, [(1, 2, 3)], steps=12, progress=False)
+
+
 def test_reduce_on_plateau(tmp_path):
     values = [3.0, 2.0, 2.5, 2.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     rates, rate = list[float](), training().settings["learning_rate"]
@@ -520,8 +534,8 @@ WRONG: dict[str, tuple[Any, type[TensorgradError], str]] = {
         OptionError,
         "takes what tg.compile gives, got MLP",
     ),
-    "no data": (lambda: fitted(training(), data=3), InputError, "iterable of dicts, got int"),
-    "one batch": (lambda: fitted(training(), data=arrays()), InputError, "iterable of dicts, got dict"),
+    "no data": (lambda: fitted(training(), data=3), InputError, "iterable of batches, got int"),
+    "one batch": (lambda: fitted(training(), data=arrays()), InputError, "iterable of batches, got dict"),
     "no length": (lambda: fitted(training(), steps=None), OptionError, "give steps= or epochs="),
     "steps": (lambda: fitted(training(), steps=0), OptionError, "steps must be a positive integer, got 0"),
     "epochs": (lambda: fitted(training(), epochs=1.5), OptionError, "epochs must be"),
@@ -545,7 +559,7 @@ WRONG: dict[str, tuple[Any, type[TensorgradError], str]] = {
     "None": (
         lambda: fitted(training(), data=[None], steps=None, epochs=1),
         InputError,
-        "a batch must be a dict of inputs by name, got None",
+        "a batch must be a dict of inputs by name, or a tuple of x, y, got NoneType",
     ),
     "batch": (lambda: fitted(training(), data=[{"x": 1}]), InputError, "missing input 'y'"),
 }

@@ -43,6 +43,10 @@ from tensorgrad.tracing.tracer import as_array, refuse_inside_trace
 _log = logging.getLogger("tensorgrad.cache")
 
 
+Batch: TypeAlias = Mapping[str, Any] | Sequence[Any]
+"""The inputs of a call: by name, or a tuple or list of all of them in their order, as PyTorch's loaders make."""
+
+
 class Held:
     """An object that holds device memory, and so can be neither copied nor pickled."""
 
@@ -304,6 +308,9 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
 
     It is compiled once per signature of input shapes; the 32 most recently used programs are kept.
 
+    Attributes:
+        order: The names of the inputs that may be given by position.
+
     Example:
         >>> model, loss = tg.nn.Linear(3, 2), lambda model, x: tg.mean(model(x) ** 2)
         >>> training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
@@ -330,7 +337,7 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
             checks: Whether the inputs of every call are checked.
         """
         super().__init__(name)
-        self._order = order
+        self.order = order
         self._checks = checks
         self._declared = None if declared is None else dict(declared[0])
         self._dims = Dims(self._declared or {})
@@ -357,7 +364,7 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
             DeviceError: What the device reported.
         """
         refuse_inside_trace("a compiled function called")
-        nesting = Nesting(named_inputs(f"{self._name}()", self._order, positional, inputs))
+        nesting = Nesting(named_inputs(f"{self._name}()", self.order, positional, inputs))
         arrays = {name: to_numpy(value, f"input {name!r}") for name, value in nesting.flat.items()}
         if self._declared is None:
             arrays = {name: as_array(value) for name, value in arrays.items()}
@@ -372,7 +379,7 @@ class Inference(Specializations[tuple[Hashable, ...]], Generic[Result]):
             compiled.ranges.check_labels(arrays)
         return compiled.run(arrays)
 
-    def evaluate(self, batches: Iterable[Mapping[str, Any]], *, weight: str | None = None) -> Any:
+    def evaluate(self, batches: Iterable[Batch], *, weight: str | None = None) -> Any:
         """Averages the function's results over batches, in float64.
 
         A batch is weighted by its number of examples, the inputs' leading extent, so that the last one may be smaller;
@@ -457,7 +464,7 @@ def _check_together(declared: Mapping[str, Spec], specs: Mapping[str, Spec]) -> 
             )
 
 
-def average(function: Inference, batches: Iterable[Mapping[str, Any]], weight: str | None) -> Any:
+def average(function: Inference, batches: Iterable[Batch], weight: str | None) -> Any:
     """See `Inference.evaluate`."""
     pending: list[tuple[float, Any]] = []
     sums: list[Any] = []
@@ -470,9 +477,10 @@ def average(function: Inference, batches: Iterable[Mapping[str, Any]], weight: s
         pending.clear()
 
     if not isinstance(batches, Iterable) or isinstance(batches, Mapping):
-        raise InputError(f"evaluate: batches must be an iterable of dicts, got {type(batches).__name__}")
-    for batch in batches:
-        result = function(**checked_batch(batch, "evaluate"))
+        raise InputError(f"evaluate: expected an iterable of batches, got {type(batches).__name__}")
+    for inputs in batches:
+        batch = checked_batch(inputs, "evaluate", function.order)
+        result = function(**batch)
         leaves, rebuild = trees.flatten(result)
         sums = sums or [0.0] * len(leaves)
         count = _count(batch, weight)
@@ -507,14 +515,24 @@ def _count(batch: Mapping[str, Any], weight: str | None) -> float:
     return float(next(iter(extents.values()), 1))
 
 
-def checked_batch(batch: Any, what: str) -> Mapping[str, Any]:
-    """Returns a batch, after checking that it maps names to inputs.
+def checked_batch(batch: Any, what: str, names: Sequence[str]) -> Mapping[str, Any]:
+    """Returns the inputs of a batch by name.
+
+    Args:
+        batch: See `Batch`.
+        what: What takes it, for messages.
+        names: The names of the inputs in their order.
 
     Raises:
-        InputError: It does not.
+        InputError: It is something else.
     """
+    if isinstance(batch, tuple | list) and len(cast(Sequence[Any], batch)) == len(names):
+        return dict(zip(names, cast(Sequence[Any], batch), strict=True))
     if not isinstance(batch, Mapping) or not all(isinstance(name, str) for name in batch):
-        raise InputError(f"{what}: a batch must be a dict of inputs by name, got {type(batch).__name__}")
+        kind = f"{type(batch).__name__}{f' of {len(batch)}' if isinstance(batch, tuple | list) else ''}"
+        raise InputError(
+            f"{what}: a batch must be a dict of inputs by name, or a tuple of {', '.join(names)}, got {kind}"
+        )
     return cast(Mapping[str, Any], batch)
 
 

@@ -19,6 +19,7 @@ from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.signature import results_of
 from tensorgrad.driver.handles.batch_sizes import StepPrograms
 from tensorgrad.driver.handles.compiled import (
+    Batch,
     Compiled,
     Inference,
     Results,
@@ -263,7 +264,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         """
         return await awaited(self.step(**inputs))
 
-    def run(self, steps: int, data: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Any:
+    def run(self, steps: int, data: Mapping[str, Any] | Iterable[Batch]) -> Any:
         """Calls `step` many times; the results are read from the device in groups of some dozens of calls.
 
         Args:
@@ -282,7 +283,8 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
         if not isinstance(data, Iterable):
             raise InputError(f"run: data must be dicts of inputs, or one, got {type(data).__name__}")
         batches = itertools.repeat(cast(Mapping[str, Any], data)) if isinstance(data, Mapping) else data
-        results = [self.step(**checked_batch(inputs, "run")) for inputs in itertools.islice(batches, steps)]
+        names = [*self._source.loss_inputs]
+        results = [self.step(**checked_batch(inputs, "run", names)) for inputs in itertools.islice(batches, steps)]
         if len(results) < steps:
             raise InputError(f"run: the data ended after {len(results)} of {steps} steps")
         _, rebuild = trees.flatten(results[0])
@@ -292,7 +294,7 @@ class Training(Compiled, WithState, WithDiagnosis[Result]):
     def evaluate(
         self,
         function: Callable[..., Any] | Inference,
-        batches: Iterable[Mapping[str, Any]],
+        batches: Iterable[Batch],
         *,
         weight: str | None = None,
     ) -> Any:
