@@ -10,6 +10,7 @@ from tensorgrad.errors import ShapeError
 from tensorgrad.ops.elementwise.arithmetic import add, equal, where
 from tensorgrad.ops.joining import concat, diagonal, pad, split
 from tensorgrad.ops.promotion import as_tensor, cast
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import arange, expand_dims, flip, normalized_axis, reshape, swapaxes, transpose
 from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.likes import TensorLike
@@ -169,6 +170,7 @@ def _divided(what: str, x: Any, factor: int, power: int, axes: Sequence[int]) ->
     return tensor
 
 
+@recorded_whole
 def pixel_shuffle(x: TensorLike, factor: int) -> Tensor:
     """Returns `[..., c * factor**2, h, w]` as `[..., c, h * factor, w * factor]`: channels become pixels.
 
@@ -190,6 +192,7 @@ def pixel_shuffle(x: TensorLike, factor: int) -> Tensor:
     return reshape(turned, [*lead, remaining, height * factor, width * factor])
 
 
+@recorded_whole
 def pixel_unshuffle(x: TensorLike, factor: int) -> Tensor:
     """Returns `[..., c, h * factor, w * factor]` as `[..., c * factor**2, h, w]`, the inverse of `pixel_shuffle`.
 
@@ -208,6 +211,7 @@ def pixel_unshuffle(x: TensorLike, factor: int) -> Tensor:
     return reshape(turned, [*lead, channels * factor * factor, height // factor, width // factor])
 
 
+@recorded_whole
 def channel_shuffle(x: TensorLike, groups: int) -> Tensor:
     """Returns `[batch, channels, ...]` with the channels of `groups` groups interleaved.
 

@@ -107,6 +107,16 @@ class _Whole:
             return None
         return device.apply_traced(tuple(key), operands, lambda: self._traced(args, kwargs, operands))
 
+    @staticmethod
+    def distinct(result: Any, args: Sequence[Any]) -> Any:
+        """Returns the result of a normal call; a copy if it is an argument itself, or a view of one.
+
+        Otherwise in-place changes of the one would show in the other, as they do in no other result.
+        """
+        live = result.live if isinstance(result, Array) else None
+        is_shared = live is not None and (live.view is not None or any(result is argument for argument in args))
+        return result.clone() if is_shared else result
+
     def _is_option(self, floats: Hashable) -> bool:
         """Returns whether floats are options of a few values, rather than numbers that change from call to call."""
         if floats not in self._floats and len(self._floats) < MOST_OPTIONS:

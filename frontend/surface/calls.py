@@ -124,8 +124,10 @@ def _around(function: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             try:
-                result = None if whole is None else whole(args, kwargs)
-                return function(*args, **kwargs) if result is None else result
+                if whole is None:
+                    return function(*args, **kwargs)
+                result = whole(args, kwargs)
+                return whole.distinct(function(*args, **kwargs), args) if result is None else result
             except TypeError as error:
                 if isinstance(error, UserError) or _binds(function, args, kwargs):
                     raise

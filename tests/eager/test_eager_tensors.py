@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -594,6 +595,28 @@ def test_what_a_trace_is_not_sure_of_goes_the_long_way(eager_device: RecordingDe
 @recorded_whole
 def extremes(x: Any, factor: float) -> tuple[Any, Any]:
     return tg.max(x * factor), tg.min(x * factor)
+
+
+UNCHANGED: dict[str, Callable[[Any], Any]] = {
+    "roll": lambda x: tg.roll(x, 0, 0),
+    "repeat": lambda x: tg.repeat(x, 1, 0),
+    "resize": lambda x: tg.resize(x[None, None], x.shape),
+    "pixel_shuffle": lambda x: tg.pixel_shuffle(x[None, :, :, None], 1),
+    "channel_shuffle": lambda x: tg.channel_shuffle(x[None], 2),
+}
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_what_moves_nothing_is_a_copy(name: str, device: Any) -> None:
+    x = tensor(np.arange(6, dtype=np.float32).reshape(2, 3), device).requires_grad_()
+    with tg.no_grad():
+        result = UNCHANGED[name](x)
+        before = result.numpy()
+        x += 1
+    np.testing.assert_array_equal(result.numpy(), before)
+    UNCHANGED[name](x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.ones((2, 3)))
 
 
 def test_floats_are_options_unless_they_change_too_often(eager_device: RecordingDevice) -> None:
