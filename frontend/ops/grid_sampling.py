@@ -48,7 +48,7 @@ def _taps(extent: int, weights: Sequence[Tensor], first: Tensor, zeros: bool, bo
     for i, weight in enumerate(weights):
         place = first + float(i)
         if zeros:
-            weight = where(_within(place, 0.0, extent - 1.0), weight, 0.0)
+            weight = where(_within(place, 0.0, extent - 1.0), weight, weight * 0.0)  # NaN where the position is
         clamped = clip(bounded(place), 0.0, extent - 1.0)
         results.append(Tap(cast(stop_gradient(clamped), NAMES["i32"]), weight))
     return results
