@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -90,9 +90,7 @@ def cases() -> dict[str, Case]:
         "sine": Case(perceptron(1, 64, 64, 1, activation="Tanh"), sine.batch()),
         "digits": Case(perceptron(64, 32, 10, activation="ReLU"), digits_batch()),
         "cell": Case(lambda nn: nn.GRUCell(64, 64), drawn((20, 32, 64), (32, 64)), through_time),
-        "lstm": Case(
-            lambda nn: nn.LSTM(16, 32, 2), drawn((20, 8, 16), (20, 8, 32)), lambda model, x: cast(Any, model(x)[0])
-        ),
+        "lstm": Case(lambda nn: nn.LSTM(16, 32, 2), drawn((20, 8, 16), (20, 8, 32)), lambda model, x: model(x)[0]),
         "transformer": Case(
             lambda nn: nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0),
             drawn((16, 16, 32), (16, 16, 32)),  # the first axis is ours of examples, PyTorch's of positions

@@ -108,14 +108,17 @@ class _Whole:
         return device.apply_traced(tuple(key), operands, lambda: self._traced(args, kwargs, operands))
 
     @staticmethod
-    def distinct(result: Any, args: Sequence[Any]) -> Any:
+    def distinct(result: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Returns the result of a normal call; a copy if it is an argument itself, or a view of one.
 
         Otherwise in-place changes of the one would show in the other, as they do in no other result.
         """
-        live = result.live if isinstance(result, Array) else None
-        is_shared = live is not None and (live.view is not None or any(result is argument for argument in args))
-        return result.clone() if is_shared else result
+        source = result
+        while isinstance(source, Array) and source.live is not None:
+            if any(source is argument for argument in (*args, *kwargs.values())):
+                return result.clone()
+            source = None if source.live.view is None else source.live.view.parent
+        return result
 
     def _is_option(self, floats: Hashable) -> bool:
         """Returns whether floats are options of a few values, rather than numbers that change from call to call."""

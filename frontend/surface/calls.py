@@ -127,7 +127,7 @@ def _around(function: Any) -> Any:
                 if whole is None:
                     return function(*args, **kwargs)
                 result = whole(args, kwargs)
-                return whole.distinct(function(*args, **kwargs), args) if result is None else result
+                return whole.distinct(function(*args, **kwargs), args, kwargs) if result is None else result
             except TypeError as error:
                 if isinstance(error, UserError) or _binds(function, args, kwargs):
                     raise

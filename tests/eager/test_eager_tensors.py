@@ -599,6 +599,7 @@ def extremes(x: Any, factor: float) -> tuple[Any, Any]:
 
 UNCHANGED: dict[str, Callable[[Any], Any]] = {
     "roll": lambda x: tg.roll(x, 0, 0),
+    "roll by name": lambda x: tg.roll(x=x, shift=0, axis=0),
     "repeat": lambda x: tg.repeat(x, 1, 0),
     "resize": lambda x: tg.resize(x[None, None], x.shape),
     "pixel_shuffle": lambda x: tg.pixel_shuffle(x[None, :, :, None], 1),
