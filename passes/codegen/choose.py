@@ -18,7 +18,7 @@ from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.llvm.attention_schedule import NativeAttentionArchetype
 from tensorgrad.passes.codegen.llvm.counting_sort_schedule import CountingSortArchetype
 from tensorgrad.passes.codegen.llvm.loops_schedule import LoopsArchetype
-from tensorgrad.passes.codegen.llvm.packed_schedule import PackedArchetype, packed_cost
+from tensorgrad.passes.codegen.llvm.packed.schedule import PackedArchetype, packed_cost
 from tensorgrad.passes.codegen.llvm.recipe_schedule import RecipeArchetype
 from tensorgrad.passes.codegen.llvm.scan_schedule import ScanArchetype
 from tensorgrad.passes.codegen.wgsl.attention_schedule import AttentionArchetype

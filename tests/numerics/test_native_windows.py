@@ -30,7 +30,7 @@ from tensorgrad.passes.analyses.axes import axes_of_values
 from tensorgrad.passes.analyses.factors import factors_of
 from tensorgrad.passes.analyses.kinds import summed_stage
 from tensorgrad.passes.analyses.windows import places_of, run_along
-from tensorgrad.passes.codegen.llvm.packed_schedule import PackedArchetype
+from tensorgrad.passes.codegen.llvm.packed.schedule import PackedArchetype
 from tensorgrad.runtime.cpu.compiler import host_cpu
 from tensorgrad.runtime.target import CPU, Target
 from tensorgrad.transforms.grad import value_and_grad

@@ -10,8 +10,7 @@ from tensorgrad.passes.codegen.common.attention import QUERY, Element, Numbers, 
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.attention_memory import RowFeatures, Tile
 from tensorgrad.passes.codegen.llvm.attention_products import TileProducts
-from tensorgrad.passes.codegen.llvm.loops import parallel
-from tensorgrad.passes.codegen.llvm.packing import sequential
+from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
 from tensorgrad.passes.scalars import Value, both, largest
 
 

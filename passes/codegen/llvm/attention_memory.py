@@ -16,8 +16,9 @@ from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.codegen.common.attention import FEATURE, GROUP, Element, Numbers, Scores
 from tensorgrad.passes.codegen.common.attention_program import AttentionProgram
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
-from tensorgrad.passes.codegen.llvm.packing import sequential, transposed
+from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
+from tensorgrad.passes.codegen.llvm.scratch import new_array
+from tensorgrad.passes.codegen.llvm.shuffles import transposed
 from tensorgrad.passes.scalars import Value
 
 

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.codegen.common.attention import Numbers, Scores
 from tensorgrad.passes.codegen.llvm.attention_memory import ColumnFeatures, RowFeatures, Tile, TileMemory
-from tensorgrad.passes.codegen.llvm.packing import sequential
+from tensorgrad.passes.codegen.llvm.loop_kinds import sequential
 from tensorgrad.passes.scalars import Value
 
 

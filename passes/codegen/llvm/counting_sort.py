@@ -19,8 +19,8 @@ from tensorgrad.dialects.native_schedules import CountingSortSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_loops import Loops
-from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
-from tensorgrad.passes.codegen.llvm.packing import sequential
+from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
+from tensorgrad.passes.codegen.llvm.scratch import new_array
 from tensorgrad.passes.scalars import Value
 
 

@@ -30,7 +30,7 @@ from tensorgrad.passes.analyses.walking import cloned, operations
 from tensorgrad.passes.codegen.common.block_builder import BlockBuilder
 from tensorgrad.passes.codegen.common.blocked_sums import Accumulators, block_widths, fold_in_blocks, terms_of
 from tensorgrad.passes.codegen.common.hoisting import stands_in
-from tensorgrad.passes.codegen.llvm.loops import new_array
+from tensorgrad.passes.codegen.llvm.scratch import new_array
 from tensorgrad.passes.scalars import Value, constant_integer
 from tensorgrad.passes.tensors.simplify import is_pure
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import AnyFloat, UnitAttr
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -41,6 +41,8 @@ from tensorgrad.passes.codegen.common.stage_bodies import (
 from tensorgrad.passes.codegen.common.stage_loops import Loops, grid_loops, merged_loops, own_loops, strided
 from tensorgrad.passes.codegen.llvm.extremes import ORDERED, as_float, ordered
 from tensorgrad.passes.codegen.llvm.kept_values import Kept, kept_values
+from tensorgrad.passes.codegen.llvm.loop_kinds import mark, parallel
+from tensorgrad.passes.codegen.llvm.scratch import new_array
 from tensorgrad.passes.scalars import Value
 
 REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
@@ -90,38 +92,6 @@ def write_loops(
     code.loop_to(stop, [], block, start=start)
 
 
-def new_array(top: Block, element: Attribute, extent: int) -> SSAValue:
-    """Returns a new array in the scratch memory of a kernel's block."""
-    op = memref.AllocaOp.get(element, shape=[extent])
-    if top.first_op is None:
-        top.add_op(op)
-    else:
-        top.insert_op_before(op, top.first_op)
-    return op.memref
-
-
-def parallel(
-    code: Code,
-    stop: Value,
-    start: Value | None,
-    body: Callable[[Value], None],
-    is_masked: bool = False,
-) -> None:
-    """Writes a loop whose iterations are independent, by vectors whose last one is masked if `is_masked`."""
-
-    def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
-        body(at)
-        return []
-
-    code.loop_to(stop, [], iteration, start=start)
-    _mark(code, PARALLEL, *([MASKED] if is_masked else []))
-
-
-def mark_parallel(code: Code) -> None:
-    """Marks the last loop that was written: its iterations are independent."""
-    _mark(code, PARALLEL)
-
-
 def _nest_of_reduction(
     code: Code,
     extents: Sequence[int],
@@ -135,7 +105,7 @@ def _nest_of_reduction(
     def innermost(positions: list[Value], held: Sequence[Value]) -> list[Value]:
         results = code.loop(last, held, lambda at, values: body([*positions, at], values))
         if is_masked:
-            _mark(code, PARALLEL, MASKED)
+            mark(code, PARALLEL, MASKED)
         return results
 
     return code.nest(outer, start, innermost)
@@ -161,13 +131,6 @@ def _has_stride(stage: GenericOp, loop: int) -> bool:
         if not is_shape_only(buffer)
     ]
     return any(factor != 1 and loop in atom.used_dims() for place in places for atom, factor in place.terms.items())
-
-
-def _mark(code: Code, *attributes: str) -> None:
-    """Sets attributes of the loop that was written last."""
-    loop = code.block.last_op
-    assert loop is not None
-    loop.attributes |= dict.fromkeys(attributes, UnitAttr())
 
 
 def _folded(code: Code, reductions: Sequence[Reduction], held: Sequence[Value], new: Sequence[Value]) -> list[Value]:

@@ -33,7 +33,7 @@ from tensorgrad.passes.codegen.llvm.counting_sort import write_counting_sort
 from tensorgrad.passes.codegen.llvm.delinearize_loops import delinearize_loops
 from tensorgrad.passes.codegen.llvm.interchange_folds import interchange_folds
 from tensorgrad.passes.codegen.llvm.loops import write_loops
-from tensorgrad.passes.codegen.llvm.packed import write_packed
+from tensorgrad.passes.codegen.llvm.packed.tasks import write_packed
 from tensorgrad.passes.codegen.llvm.recipe import write_recipe
 from tensorgrad.passes.codegen.llvm.scan import write_scan
 from tensorgrad.passes.codegen.llvm.split_loops import split_loops

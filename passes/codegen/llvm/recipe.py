@@ -47,8 +47,9 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.codegen.common.kernel_code import Binding, Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
 from tensorgrad.passes.codegen.common.stage_loops import Loops
-from tensorgrad.passes.codegen.llvm.loops import mark_parallel, new_array
+from tensorgrad.passes.codegen.llvm.loop_kinds import mark_parallel
 from tensorgrad.passes.codegen.llvm.recipe_schedule import task_loop, tiles_of
+from tensorgrad.passes.codegen.llvm.scratch import new_array
 from tensorgrad.passes.codegen.transforms.building import Part
 from tensorgrad.passes.codegen.transforms.indices import Index, bounds_of, extent_of, index_of
 from tensorgrad.passes.codegen.transforms.vectorize import VECTORS

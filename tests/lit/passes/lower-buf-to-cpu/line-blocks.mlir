@@ -33,7 +33,7 @@ func.func @whole(%x: tensor<1x3x2x15xf32>, %w: tensor<3x1x2x3xf32>) -> tensor<1x
 // CHECK-NEXT: %80 = vector.fma %53, %26, %78 : vector<8xf32>
 // CHECK-NEXT: %81 = vector.fma %54, %26, %80 : vector<8xf32>
 // CHECK-NEXT: %82 = vector.fma %55, %26, %81 : vector<8xf32>
-// CHECK-NEXT: vector.store %69, %7[%10] : memref<48xf32>, vector<8xf32>
+// CHECK-NEXT: vector.store %69, %7[%9] : memref<48xf32>, vector<8xf32>
 // CHECK-NEXT: vector.store %79, %7[%27] : memref<48xf32>, vector<8xf32>
 // CHECK-NEXT: vector.store %82, %7[%28] : memref<48xf32>, vector<8xf32>
 // CHECK:      %92 = cpu.load_lanes %0[%91] first 0 count 6 : memref<90xf32>, vector<8xf32>

@@ -32,8 +32,8 @@ from tensorgrad.passes.analyses.windows import LEAST_RUN, places_of, plain_place
 from tensorgrad.passes.codegen.common.archetype import Archetype
 from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
-from tensorgrad.passes.codegen.llvm.factors import FactorLayout, is_in_blocks
-from tensorgrad.passes.codegen.llvm.packed_tiles import (
+from tensorgrad.passes.codegen.llvm.packed.factors import FactorLayout, is_in_blocks
+from tensorgrad.passes.codegen.llvm.packed.tiles import (
     LEAST_COLUMNS,
     LEAST_COLUMNS_PACKED,
     LEAST_ROWS,
@@ -48,7 +48,7 @@ from tensorgrad.passes.codegen.llvm.packed_tiles import (
     extents_of,
     reads_rows,
 )
-from tensorgrad.passes.codegen.llvm.windows_schedule import padded_schedules, schedules_across_lines
+from tensorgrad.passes.codegen.llvm.packed.windows_schedule import padded_schedules, schedules_across_lines
 from tensorgrad.runtime.target import Target
 
 PAGE, MOST_ROWS_APART = 4096, 8

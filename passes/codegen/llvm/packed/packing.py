@@ -19,17 +19,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias
 
-from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import element_of
-from tensorgrad.dialects.tg.base import ints
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.loops import parallel
+from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
+from tensorgrad.passes.codegen.llvm.shuffles import transposed
 from tensorgrad.passes.scalars import Value
 
 LEAST_LANES = 4
@@ -460,49 +459,3 @@ def pairs_of(steps: Value) -> Value:
 def paired(code: Code, memory: SSAValue, low: Value, high: Value) -> Value:
     """Returns the word of two numbers in memory."""
     return code.add(cpu.PairOp(code.element(memory, low).ssa, code.element(memory, high).ssa))
-
-
-def transposed(rows: Sequence[Value]) -> list[Value]:
-    """Returns the transpose of a square of vectors, whose side is a power of two."""
-    results, side = list(rows), len(rows)
-    distance = 1
-    while distance < side:
-        upper = [lane if not lane & distance else side + lane - distance for lane in range(side)]
-        lower = [lane + distance if not lane & distance else side + lane for lane in range(side)]
-        for i in range(side):
-            if not i & distance:
-                pair = results[i], results[i + distance]
-                results[i], results[i + distance] = (shuffled(*pair, mask) for mask in (upper, lower))
-        distance *= 2
-    return results
-
-
-def every(stride: int, vectors: Sequence[Value], first: int) -> Value:
-    """Returns every `stride`-th element of as many neighbouring vectors, from element `first` on, as one vector."""
-    kind = cast("VectorType[Attribute]", vectors[0].type)
-    lanes = kind.element_count()
-    sources = [divmod(first + lane * stride, lanes) for lane in range(lanes)]
-    result, *others = vectors
-    for number, other in enumerate(others, 1):
-        before = [at if number == 1 else lane for lane, (_, at) in enumerate(sources)]
-        mask = [lanes + at if source == number else kept for kept, (source, at) in zip(before, sources, strict=True)]
-        result = shuffled(result, other, mask)
-    return result
-
-
-def shuffled(left: Value, right: Value, mask: Sequence[int]) -> Value:
-    """Returns the lanes of two vectors that a mask names, those of the right one after those of the left one."""
-    kind = VectorType(cast("VectorType[Attribute]", left.type).element_type, [len(mask)])
-    return left.builder.make(vector.ShuffleOp, (left.ssa, right.ssa), kind, {"mask": ints(mask)})
-
-
-def sequential(
-    code: Code, stop: Value, body: Callable[[Value], None], start: Value | None = None, step: int = 1
-) -> None:
-    """Writes a sequential loop without carried values."""
-
-    def iteration(at: Value, _: Sequence[Value]) -> list[Value]:
-        body(at)
-        return []
-
-    code.loop_to(stop, [], iteration, start, step)

@@ -23,8 +23,8 @@ from tensorgrad.passes.analyses.windows import LEAST_RUN, OperandPosition, place
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_needed
 from tensorgrad.passes.codegen.common.stage_loops import Loops, strided
-from tensorgrad.passes.codegen.llvm.loops import parallel
-from tensorgrad.passes.codegen.llvm.packing import LEAST_LANES, Put, sequential
+from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
+from tensorgrad.passes.codegen.llvm.packed.packing import LEAST_LANES, Put
 from tensorgrad.passes.scalars import Value
 
 

@@ -34,9 +34,10 @@ from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.windows import Windows
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.factors import Axis, Tile, element_if
-from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
-from tensorgrad.passes.codegen.llvm.packing import every, sequential, transposed
+from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
+from tensorgrad.passes.codegen.llvm.packed.factors import Axis, Tile, element_if
+from tensorgrad.passes.codegen.llvm.scratch import new_array
+from tensorgrad.passes.codegen.llvm.shuffles import every, transposed
 from tensorgrad.passes.scalars import Operand, Value
 
 LINE_ELEMENTS = 16

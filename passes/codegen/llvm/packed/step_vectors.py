@@ -13,16 +13,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
-from xdsl.dialects import arith, vector
+from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.passes.analyses.windows import Windows
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.packing import every, shuffled
-from tensorgrad.passes.codegen.llvm.padded_image import PaddedImage
+from tensorgrad.passes.codegen.llvm.packed.padded_image import PaddedImage
+from tensorgrad.passes.codegen.llvm.shuffles import every, kept_lanes, lane_sums
 from tensorgrad.passes.scalars import Operand, Value
 
 MOST_UNROLLED = 4
@@ -71,7 +71,7 @@ class StepVectors:
             image = code.element(self.image.offsets, start).as_index()
 
             def multiplied(at: Operand, held: Sequence[Value], filled: int = lanes) -> list[Value]:
-                row = _kept(code.vector(self.row, start + at, self.kind), zero, 0, filled)
+                row = kept_lanes(code.vector(self.row, start + at, self.kind), zero, 0, filled)
                 values = [self._column(code, image + column, at, zero, filled) for column in columns]
                 return [
                     code.make(vector.FMAOp, (row.ssa, value.ssa, x.ssa), x.type)
@@ -87,14 +87,14 @@ class StepVectors:
 
         totals = code.loop_to(count // line, [zero] * len(columns), over_line)
         for column, total in zip(columns, totals, strict=True):
-            code.put_vector(_added(code, [total]), self.sums, code.number(column))
+            code.put_vector(lane_sums(code, [total]), self.sums, code.number(column))
 
     def _column(self, code: Code, start: Value, at: Operand, zero: Value, filled: int) -> Value:
         """Returns a column's elements in neighbouring iterations, whose places in the image may be some apart."""
         apart, lanes = self.image.windows.axes[-1].advance, self.kind.element_count()
         begin = start + at * apart
         group = [code.vector(self.image.memory, begin + part * lanes, self.kind) for part in range(apart)]
-        return _kept(every(apart, group, 0), zero, 0, filled)
+        return kept_lanes(every(apart, group, 0), zero, 0, filled)
 
 
 Read: TypeAlias = Callable[[Value], Value]
@@ -118,7 +118,7 @@ def sums_along(
     zero = _zero(code, kind)
 
     def multiplied(at: Value, held: Sequence[Value], counted: int = 0) -> list[Value]:
-        lefts, rights = ([_kept(read(at), zero, counted, lanes) for read in side] for side in (rows, columns))
+        lefts, rights = ([kept_lanes(read(at), zero, counted, lanes) for read in side] for side in (rows, columns))
         pairs = zip(itertools.product(lefts, rights), held, strict=True)
         return [code.make(vector.FMAOp, (left.ssa, right.ssa, x.ssa), x.type) for (left, right), x in pairs]
 
@@ -126,48 +126,9 @@ def sums_along(
     if behind:
         # The last vector ends with the last iteration; what it has in common with the one before has been counted.
         totals = multiplied(steps - lanes, totals, lanes - behind)
-    return [_added(code, totals[i : i + len(columns)]) for i in range(0, len(totals), len(columns))]
+    return [lane_sums(code, totals[i : i + len(columns)]) for i in range(0, len(totals), len(columns))]
 
 
 def _zero(code: Code, kind: VectorType[Attribute]) -> Value:
     element = code.constant(0.0, kind.element_type)
     return code.make(vector.BroadcastOp, (element.ssa,), kind)
-
-
-def _kept(value: Value, zero: Value, first: int, stop: int) -> Value:
-    """Returns a vector with zeros in place of all lanes but those from `first` to `stop`: they may be no numbers."""
-    lanes = cast("VectorType[Attribute]", value.type).element_count()
-    if (first, stop) == (0, lanes):
-        return value
-    return shuffled(value, zero, [lane if first <= lane < stop else lanes + lane for lane in range(lanes)])
-
-
-def _added(code: Code, values: Sequence[Value]) -> Value:
-    """Returns the sum of each vector's lanes as a vector; of vectors and of lanes there are a power of two.
-
-    The halves of all vectors are added, and two of them put into one, until there is one; then its parts' halves.
-    """
-    values, parts = list(values), 1
-    while len(values) > 1:
-        values = [_with_halves_added(code, left, right, parts) for left, right in zip(*[iter(values)] * 2, strict=True)]
-        parts *= 2
-    (value,) = values
-    while cast("VectorType[Attribute]", value.type).element_count() > parts:
-        value = _with_halves_added(code, value, None, parts)
-    return value
-
-
-def _with_halves_added(code: Code, left: Value, right: Value | None, parts: int) -> Value:
-    """Returns the sums of the halves of each of a vector's parts, and of another vector's behind them."""
-    lanes = cast("VectorType[Attribute]", left.type).element_count()
-    width = lanes // parts
-    starts = range(0, lanes if right is None else 2 * lanes, width)
-    low, high = (
-        shuffled(
-            left,
-            left if right is None else right,
-            [start + half + lane for start in starts for lane in range(width // 2)],
-        )
-        for half in (0, width // 2)
-    )
-    return code.apply(arith.AddfOp, low, high)

@@ -32,9 +32,10 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.windows import WindowAxis, Windows
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.factors import Tile
-from tensorgrad.passes.codegen.llvm.loops import new_array, parallel
-from tensorgrad.passes.codegen.llvm.packing import every, sequential
+from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
+from tensorgrad.passes.codegen.llvm.packed.factors import Tile
+from tensorgrad.passes.codegen.llvm.scratch import new_array
+from tensorgrad.passes.codegen.llvm.shuffles import every
 from tensorgrad.passes.scalars import Operand, Value
 
 MOST_TAPS = 64

@@ -16,9 +16,10 @@ from tensorgrad.passes.analyses.factors import Factors, factors_of, step_conditi
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.windows import Windows, windows_of
 from tensorgrad.passes.codegen.common.sides import Sides, sides_of
-from tensorgrad.passes.codegen.llvm.factors import FactorLayout
-from tensorgrad.passes.codegen.llvm.line_blocks import has_line_blocks
-from tensorgrad.passes.codegen.llvm.packed_tiles import (
+from tensorgrad.passes.codegen.llvm.packed.factors import FactorLayout
+from tensorgrad.passes.codegen.llvm.packed.line_blocks import has_line_blocks
+from tensorgrad.passes.codegen.llvm.packed.step_vectors import has_step_vectors
+from tensorgrad.passes.codegen.llvm.packed.tiles import (
     ENOUGH_TASKS,
     LEAST_COLUMNS,
     LEAST_ROWS,
@@ -31,7 +32,6 @@ from tensorgrad.passes.codegen.llvm.packed_tiles import (
     extents_of,
     reads_rows,
 )
-from tensorgrad.passes.codegen.llvm.step_vectors import has_step_vectors
 from tensorgrad.runtime.target import Target
 
 LEAST_ROWS_PADDED = 64
