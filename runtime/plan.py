@@ -20,6 +20,9 @@ from tensorgrad.runtime.target import LANGUAGES
 WORD = 4
 """Device offsets and sizes are multiples of four bytes."""
 
+COUNTS_BYTES = 3 * WORD
+"""The bytes of a dispatch's numbers of workgroups, if it reads them from memory."""
+
 HOST_DTYPES = {
     "bf16": bfloat16,
     "f32": np.float32,
@@ -324,7 +327,9 @@ Touched: TypeAlias = list[tuple[int, int, int, bool]]
 
 
 def touched(step: Leaf, counts: Sequence[int]) -> Touched:
-    """Returns the ranges that a step touches over all iterations of its enclosing loops; for a dispatch, its bindings.
+    """Returns the ranges that a step touches over all iterations of its enclosing loops.
+
+    For a dispatch, these are its bindings, and its numbers of workgroups if they are in memory.
 
     Args:
         step: The step; a wait touches nothing beyond its collective.
@@ -343,7 +348,7 @@ def touched(step: Leaf, counts: Sequence[int]) -> Touched:
             for binding in step.bindings:
                 moved = sum(stride * (count - 1) for stride, count in zip(binding.strides, counts, strict=False))
                 ranges.append((binding.buffer, binding.offset, binding.size + moved, binding.access != "read"))
-            return ranges if step.indirect is None else [*ranges, (*step.indirect, WORD, True)]
+            return ranges if step.indirect is None else [*ranges, (*step.indirect, COUNTS_BYTES, False)]
 
 
 def covered_bytes(ranges: Iterable[tuple[int | str, int, int]]) -> int:

@@ -16,6 +16,7 @@ from tensorgrad.runtime.files import check_shape, read_safetensors, write_safete
 from tensorgrad.runtime.notebooks import html_table
 from tensorgrad.runtime.plan import (
     COLLECTIVES,
+    COUNTS_BYTES,
     HOST_DTYPES,
     MOST_MOVING,
     PERSISTENT_ROLES,
@@ -366,7 +367,7 @@ def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[
     _check_aliasing(step.bindings, where, program.buffers)
     if step.indirect is not None:
         buffer, offset = step.indirect
-        _check_range(f"{where}, numbers of workgroups", buffer, offset, 3 * WORD, program.buffers)
+        _check_range(f"{where}, numbers of workgroups", buffer, offset, COUNTS_BYTES, program.buffers)
         _require(
             all(binding.buffer != buffer for binding in step.bindings), f"{where} binds its own numbers of workgroups"
         )

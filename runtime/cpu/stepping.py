@@ -249,8 +249,7 @@ def _dispatch(step: Dispatch, layout: FrameLayout, kernel: int) -> Iterator[Inst
         work += [(Opcode.MOVE, slot, index, stride) for index, stride in moves if stride]
     work.append((Opcode.CALL, kernel, step.workgroups[0], layout.arguments))
     if step.indirect is not None:
-        buffer, offset = step.indirect
-        yield (Opcode.ADDRESS, layout.arguments, buffer, offset)
+        yield (Opcode.ADDRESS, layout.arguments, *layout.base(*step.indirect))
         yield (Opcode.SKIP, len(work), layout.arguments, 0)
     yield from work
 

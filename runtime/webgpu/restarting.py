@@ -19,7 +19,8 @@ from tensorgrad.runtime.counting import RunCount, completed
 from tensorgrad.runtime.errors import DeviceLostError, DeviceLostWarning, warn_user
 from tensorgrad.runtime.inputs import check_inputs
 from tensorgrad.runtime.outputs import OutputHandle, OutputRing, RingSlot
-from tensorgrad.runtime.program import PERSISTENT_ROLES, Collective, Copy, Dispatch, Program, TensorSlot, Wait, runs
+from tensorgrad.runtime.plan import runs, touched
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, TensorSlot
 from tensorgrad.runtime.webgpu.device import LOCK, LOST, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Segment
 from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
@@ -421,16 +422,8 @@ def _bytes(arrays: Mapping[str, np.ndarray]) -> int:
 def _changes_state(program: Program) -> bool:
     """Returns whether a step changes parameters or state."""
     persistent = {index for index, buffer in enumerate(program.buffers) if buffer.role in PERSISTENT_ROLES}
-    for step, _ in runs(program.plan):
-        match step:
-            case Copy():
-                written = [step.destination]
-            case Collective():
-                written = [buffer for buffer, _, _ in step.writes]
-            case Wait():
-                written = []
-            case Dispatch():
-                written = [binding.buffer for binding in step.bindings if binding.access != "read"]
-        if not persistent.isdisjoint(written):
-            return True
-    return False
+    return any(
+        is_written and buffer in persistent
+        for step, counts in runs(program.plan)
+        for buffer, _, _, is_written in touched(step, counts)
+    )

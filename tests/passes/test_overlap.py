@@ -18,7 +18,7 @@ from tensorgrad.passes.buffers.overlap_collectives import OverlapCollectivesPass
 from tensorgrad.passes.tensors.bucket_collectives import BucketCollectivesPass
 from tensorgrad.runtime.group.background import Background
 from tensorgrad.runtime.group.group import Group
-from tensorgrad.runtime.plan import Collective, Copy, Dispatch, Exchange, Repeat, Step, Wait, runs
+from tensorgrad.runtime.plan import Binding, Collective, Copy, Dispatch, Exchange, Repeat, Step, Wait, runs
 from tensorgrad.runtime.requests import check_requests
 
 BATCH, LAYERS, WIDTH = 8, 4, 16
@@ -268,6 +268,11 @@ def copy(source: int, target: int) -> Copy:
     return Copy(0, 16 * source, 0, 16 * target, 16)
 
 
+def counted(offset: int) -> Dispatch:
+    """A dispatch whose numbers of workgroups are the three words at an offset."""
+    return Dispatch(0, (Binding(1, 0, 4, "read"),), (1, 1, 1), "there", indirect=(0, offset))
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
@@ -278,6 +283,7 @@ def copy(source: int, target: int) -> Copy:
         ([collective(0, 1), copy(2, 0), Wait(0)], r"a step touches what request 0 \('here'\) exchanges"),
         ([collective(0, 1), copy(1, 2), Wait(0)], r"a step touches what request 0"),
         ([collective(0, 1), collective(2, 1, None), Wait(0)], r"a step touches what request 0"),
+        ([collective(0, 1), counted(8), Wait(0)], r"a step touches what request 0"),
         ([collective(0, 1), Repeat(2, (copy(2, 3),)), Wait(0)], "a loop runs while values are exchanged"),
         ([Repeat(2, (collective(0, 1),)), Wait(0)], "nothing waits for request 0"),
     ],
