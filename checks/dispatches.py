@@ -206,7 +206,7 @@ class PlannedSteps:
     def poison(self) -> None:
         """Poisons buffers whose contents are undefined before a step; padding between the parts of rows stays zero."""
         for op in self._block.ops:
-            if isinstance(op, buf.ViewOp) and buf.ROW not in op.attributes:
+            if isinstance(op, buf.ViewOp) and buf.PACKED_VIEW not in op.attributes:
                 place = self._place(op.result, ())
                 if self._program.buffers[place.buffer].role in UNDEFINED_ROLES:
                     poison(self.memory[place.buffer][place.start : place.start + place.size])

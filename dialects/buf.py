@@ -64,7 +64,7 @@ from tensorgrad.dialects.stages import segments as segments
 from tensorgrad.dialects.stages import verify_stage
 from tensorgrad.dialects.tg.base import ints
 
-ROW = "buf.row"
+PACKED_VIEW = "buf.packed"
 """Marks a view that aliases the views in its range, and the zeros between them."""
 
 SingleOp: TypeAlias = AttentionOp | CollectiveOp | CountingSortOp
@@ -270,8 +270,8 @@ class KernelOp(IRDLOperation):
         for output in self.outputs:
             if _is_placed(output):
                 continue
-            row = row_of(output)
-            names = [output] if row is None else [output, row.result]
+            pack = pack_of(output)
+            names = [output] if pack is None else [output, pack.result]
             writers = [use for name in names for use in name.uses if _writes(use.operation, use.index)]
             if len(writers) != 1:
                 raise VerifyException(f"a buffer must have exactly one writer, this one has {len(writers)}")
@@ -454,13 +454,13 @@ class PackOp(IRDLOperation):
             raise VerifyException(f"buffers up to {end} don't fit in {self.result.type}, or one is listed twice")
 
 
-def row_of(buffer: SSAValue) -> PackOp | None:
-    """Returns the row that contains a buffer, or `None`."""
+def pack_of(buffer: SSAValue) -> PackOp | None:
+    """Returns the pack that contains a buffer, or `None`."""
     return next((use.operation for use in buffer.uses if isinstance(use.operation, PackOp)), None)
 
 
 def parts_of(buffer: SSAValue) -> tuple[SSAValue, ...]:
-    """Returns the buffers of a row, or the buffer itself if it is not a row."""
+    """Returns the buffers of a pack, or the buffer itself if it is none."""
     return tuple(buffer.owner.parts) if isinstance(buffer.owner, PackOp) else (buffer,)
 
 

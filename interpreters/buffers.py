@@ -49,8 +49,8 @@ Rows: TypeAlias = Mapping[Storage, Sequence[Storage]]
 def rows_of(block: Block) -> Rows:
     """Returns the rows of a block: `buf.pack` ops, and the views that `plan-memory` replaces them with."""
     views = [op for op in block.ops if isinstance(op, buf.ViewOp)]
-    plain = [Storage.of(view.result) for view in views if buf.ROW not in view.attributes]
-    places = [Storage.of(view.result) for view in views if buf.ROW in view.attributes]
+    plain = [Storage.of(view.result) for view in views if buf.PACKED_VIEW not in view.attributes]
+    places = [Storage.of(view.result) for view in views if buf.PACKED_VIEW in view.attributes]
     parts = {row: [place for place in plain if place.overlaps(row)] for row in places}
     packs = [op for op in block.ops if isinstance(op, buf.PackOp)]
     return parts | {Storage.of(op.result): [Storage.of(part) for part in op.parts] for op in packs}

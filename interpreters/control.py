@@ -39,7 +39,7 @@ class Storage:
         """Returns the storage of an allocation, an argument or a view."""
         shape, element = buf.shape_of(value), buf.element_of(value)
         size = buf.buffer_bytes(cast(buf.Buffer, value.type))
-        owner, row = value.owner, buf.row_of(value)
+        owner, row = value.owner, buf.pack_of(value)
         if row is not None:
             start = row.starts[list(row.parts).index(value)] * buf.element_bytes(element)
             return cls(row.result, start, start + size, shape, element)

@@ -10,7 +10,7 @@ from typing import cast
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from tensorgrad.dialects.buf import ROW, Buffer, PackOp, ViewOp, buffer_bytes, shape_of
+from tensorgrad.dialects.buf import PACKED_VIEW, Buffer, PackOp, ViewOp, buffer_bytes, shape_of
 from tensorgrad.passes.analyses.storage import Accesses, Bindings, bindings_of, chunk_bytes
 from tensorgrad.runtime.target import Target
 
@@ -98,7 +98,7 @@ def _bytes(value: SSAValue) -> int:
 
 def _row_axis(value: SSAValue, maps: Sequence[AffineMap], loop: int, extent: int) -> int | None:
     """Returns the outermost axis of a buffer if it is indexed by exactly a loop in every access."""
-    if isinstance(value.owner, PackOp) or (isinstance(value.owner, ViewOp) and ROW in value.owner.attributes):
+    if isinstance(value.owner, PackOp) or (isinstance(value.owner, ViewOp) and PACKED_VIEW in value.owner.attributes):
         return None  # it aliases several buffers
     shape = shape_of(value)
     axis = next((axis for axis, size in enumerate(shape) if size > 1), None)

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.buf import KernelOp, PackOp, SingleOp, parts_of, row_of
+from tensorgrad.dialects.buf import KernelOp, PackOp, SingleOp, pack_of, parts_of
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.signature import Role, arguments_of
@@ -84,7 +84,7 @@ class KernelGraph(Generic[N]):
         self._bit = {kernel: 1 << number for kernel, number in self._number.items()}
         self._reach: dict[N, int] = {}
         self.in_place: set[SSAValue] = set()
-        self._updated_rows: dict[tuple[PackOp, PackOp], bool] = {}
+        self._updated_packs: dict[tuple[PackOp, PackOp], bool] = {}
         for kernel in reversed(kernels):
             self._reach[kernel] = self._union(self.readers(kernel))
         self._add_update_edges(may_update)
@@ -134,21 +134,21 @@ class KernelGraph(Generic[N]):
                 self.add_order(reader, writer)
 
     def _place(self, writer: N, old: SSAValue, new: SSAValue) -> tuple[SSAValue, SSAValue] | None:
-        """Returns an update and the updated value as a kernel accesses them: their rows, if it writes a row."""
-        olds, news = row_of(old), row_of(new)
+        """Returns an update and the updated value as a kernel accesses them: their packs, if it writes one."""
+        olds, news = pack_of(old), pack_of(new)
         if news is None:
             return None if olds is not None and olds.result in writer.inputs else (old, new)
         if olds is None or olds.starts != news.starts or olds.result.type != news.result.type:
             return None
-        if (olds, news) not in self._updated_rows:  # compared once for all of their parts
+        if (olds, news) not in self._updated_packs:  # compared once for all of their parts
             same = all(self.updates.get(part) is other for part, other in zip(olds.parts, news.parts, strict=True))
-            self._updated_rows[olds, news] = same
-        return (olds.result, news.result) if self._updated_rows[olds, news] else None
+            self._updated_packs[olds, news] = same
+        return (olds.result, news.result) if self._updated_packs[olds, news] else None
 
     def _places(self) -> dict[SSAValue, SSAValue]:
         results = {new: self._olds[new] for new in self.in_place}
-        rows = {row_of(new): row_of(old) for new, old in results.items()}
-        for news, olds in rows.items():
+        packs = {pack_of(new): pack_of(old) for new, old in results.items()}
+        for news, olds in packs.items():
             if news is not None and olds is not None and all(part in self.in_place for part in news.parts):
                 results[news.result] = olds.result
         return results
@@ -297,19 +297,19 @@ def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) ->
 
 def _with_parts(values: Iterable[SSAValue]) -> list[SSAValue]:
     """Returns buffers, with each row followed by the buffers in it."""
-    return [part for value in values for part in ((value,) if not _is_row(value) else (value, *parts_of(value)))]
+    return [part for value in values for part in ((value,) if not _is_pack(value) else (value, *parts_of(value)))]
 
 
-def _is_row(value: SSAValue) -> bool:
+def _is_pack(value: SSAValue) -> bool:
     return type(value.owner) is PackOp
 
 
 def users(buffer: SSAValue) -> list[KernelOp]:
-    """Returns the kernels that read a buffer, or the row that contains it, each once."""
-    row = row_of(buffer)
+    """Returns the kernels that read a buffer, or the pack that contains it, each once."""
+    pack = pack_of(buffer)
     operations = (
         use.operation
-        for name in ([buffer] if row is None else [buffer, row.result])
+        for name in ([buffer] if pack is None else [buffer, pack.result])
         for use in name.uses
         if isinstance(use.operation, KernelOp) and use.index < len(use.operation.inputs)
     )

@@ -10,13 +10,13 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import KernelOp, buffer_bytes
 from tensorgrad.passes.analyses.graph import users
-from tensorgrad.passes.analyses.storage import is_private
+from tensorgrad.passes.analyses.storage import is_temporary
 
 
 def allocated(function: FuncOp) -> dict[SSAValue, int]:
     """Returns the temporary buffers of a function that share the workspace, and their sizes in bytes."""
     allocated = [op.memref for op in function.body.block.ops if isinstance(op, memref.AllocOp)]
-    return {value: buffer_bytes(value.type) for value in allocated if is_private(value)}
+    return {value: buffer_bytes(value.type) for value in allocated if is_temporary(value)}
 
 
 def readers_of(buffers: Collection[SSAValue]) -> dict[SSAValue, set[KernelOp]]:

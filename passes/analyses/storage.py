@@ -13,7 +13,7 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.buf import Buffer, KernelOp, PackOp, ViewOp, buffer_bytes, element_of, maps_of, row_of
+from tensorgrad.dialects.buf import Buffer, KernelOp, PackOp, ViewOp, buffer_bytes, element_of, maps_of, pack_of
 from tensorgrad.dialects.signature import ROLE, Role, Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 from tensorgrad.passes.analyses.walking import operations
@@ -93,9 +93,9 @@ def is_scalar_view(view: ViewOp) -> bool:
     return isinstance(role, StringAttr) and role.data == Role.SCALAR
 
 
-def is_private(buffer: SSAValue) -> bool:
-    """Returns whether a buffer is an allocation of the function that isn't part of a row."""
-    return isinstance(buffer.owner, memref.AllocOp) and row_of(buffer) is None
+def is_temporary(buffer: SSAValue) -> bool:
+    """Returns whether a buffer is an allocation of the function that isn't part of a pack."""
+    return isinstance(buffer.owner, memref.AllocOp) and pack_of(buffer) is None
 
 
 def may_write_over(stages: Sequence[Accesses], old: SSAValue, new: SSAValue) -> bool:
@@ -208,7 +208,7 @@ class Bindings:
             return False
         arenas = {self.arenas[value] for value in needed if value in self.arenas}
         rest = {value for value in needed if value not in self.arenas}
-        values = {value for value in rest if is_private(value)}
+        values = {value for value in rest if is_temporary(value)}
         apart = self._count(rest)
         if self.workspace and len({element_of(value) for value in values}) == 1:
             apart -= len(values) - 1

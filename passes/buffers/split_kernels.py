@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import Rewriter
 
-from tensorgrad.dialects.buf import Buffer, KernelOp, ViewOp, buffer_bytes, buffer_type, element_of, row_of, shape_of
+from tensorgrad.dialects.buf import Buffer, KernelOp, ViewOp, buffer_bytes, buffer_type, element_of, pack_of, shape_of
 from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses.boxes import Boxes
@@ -90,7 +90,7 @@ class _Splitting:
         if len(kernel.stages) > 1 or max(sizes) <= target.max_storage_buffer_binding_size:
             return False
         moved = self.bindings.limit < target.max_storage_buffers_per_shader_stage  # by loops
-        if moved or any(value in self.bindings.in_place or row_of(value) is not None for value in values):
+        if moved or any(value in self.bindings.in_place or pack_of(value) is not None for value in values):
             return False
         arenas = Block(arg_types=[buffer_type([size], i8) for size in sizes])
         copy = kernel.clone()

@@ -21,7 +21,7 @@ from tensorgrad.runtime.target import CPU, Target
 @pytest.mark.parametrize("target", [CPU, Target.named("webgpu-default")], ids=lambda target: target.name)
 def test_the_plan_of_a_training_with_rows_and_updates_in_place_is_right(target: Target) -> None:
     before, after = training(target)
-    assert any(buf.ROW in op.attributes for op in after.walk() if isinstance(op, buf.ViewOp))
+    assert any(buf.PACKED_VIEW in op.attributes for op in after.walk() if isinstance(op, buf.ViewOp))
     certify_plan(before, after)
 
 
@@ -160,7 +160,7 @@ def test_another_kernel_is_found() -> None:
 def test_a_write_between_the_parts_of_a_row_is_found() -> None:
     before, after = training(CPU)
     views = [op for op in after.walk() if isinstance(op, buf.ViewOp)]
-    row = max((view for view in views if buf.ROW in view.attributes), key=lambda view: view.size)
+    row = max((view for view in views if buf.PACKED_VIEW in view.attributes), key=lambda view: view.size)
     lent = next(number for number, view in enumerate(views) if view.size == row.size // 2 and not view.attributes)
     copies = [op for op in after.clone().walk() if isinstance(op, buf.ViewOp)]
     copies[lent].operands = [copies[views.index(row)].arena]

@@ -21,7 +21,7 @@ from tensorgrad.passes.analyses.cuts import fits
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.analyses.machine import DEEPEST_NESTING, MOST_OPS, SMALL_WORK
 from tensorgrad.passes.analyses.stages import Parts, put_together, take_apart
-from tensorgrad.passes.analyses.storage import Accesses, Bindings, is_private, may_write_over
+from tensorgrad.passes.analyses.storage import Accesses, Bindings, is_temporary, may_write_over
 from tensorgrad.passes.buffers.fuse import cost, explain
 from tensorgrad.passes.buffers.fuse.derivative import as_one
 from tensorgrad.passes.buffers.fuse.inline import can_inline, inline, inlined_accesses
@@ -155,7 +155,7 @@ class Fusion:
         """Inlines pointwise kernels for which `applies` holds, a function of a kernel and its readers."""
         changed = False
         for kernel in list(self.graph.kernels):
-            if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
+            if kernel not in self.graph or not _is_temporary(kernel) or not can_inline(kernel):
                 continue
             readers = self.graph.readers(kernel)
             if applies(kernel, readers):
@@ -366,7 +366,7 @@ class Fusion:
         return self._merge_refusal(first, second, _same_grid(second)) is None
 
     def _private_to(self, producer: Parts, reader: Parts) -> list[SSAValue]:
-        return [output for output in producer.outputs if is_private(output) and self.graph.users(output) == [reader]]
+        return [output for output in producer.outputs if is_temporary(output) and self.graph.users(output) == [reader]]
 
     # Logging
 
@@ -382,7 +382,7 @@ class Fusion:
         return f"not computed in it: {self._why_not_inside(kernel, reader)}; not run in one kernel: {outside}"
 
     def _why_not_inside(self, kernel: Parts, reader: Parts) -> str:
-        if not _is_private(kernel):
+        if not _is_temporary(kernel):
             return "its result is also a result of the program"
         if not can_inline(kernel):
             return "it has loops or several results"
@@ -413,7 +413,7 @@ class Fusion:
         """Erases the producers of values that nothing reads any longer, since the guards of the loads never held."""
         for value in values:
             writer = self.graph.writer(value)
-            if writer is not None and _is_private(writer) and not self.graph.readers(writer):
+            if writer is not None and _is_temporary(writer) and not self.graph.readers(writer):
                 inputs = writer.inputs
                 self._drop(writer)
                 self._drop_unread(inputs)
@@ -475,9 +475,9 @@ def _same_grid(kernel: Parts) -> GridMap:
     return GridMap.in_order(range(len(kernel.grid)), kernel.grid)
 
 
-def _is_private(kernel: Parts) -> bool:
+def _is_temporary(kernel: Parts) -> bool:
     """Returns whether a kernel writes nothing that is visible outside the function."""
-    return all(is_private(output) for output in kernel.outputs)
+    return all(is_temporary(output) for output in kernel.outputs)
 
 
 def _updates_over(kernel: Parts, old: SSAValue, new: SSAValue) -> bool:

@@ -25,7 +25,7 @@ from tensorgrad.dialects.buf import (
     is_reduction,
     iterators_of,
     loop_extents,
-    row_of,
+    pack_of,
     shape_of,
 )
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
@@ -131,7 +131,7 @@ def _is_temporary(value: Value) -> bool:
 
 
 def _may_change(name: SSAValue) -> bool:
-    if element_of(name) != f32 or row_of(name) is not None:
+    if element_of(name) != f32 or pack_of(name) is not None:
         return False
     if isinstance(name, BlockArgument):
         around = name.block.parent_op()

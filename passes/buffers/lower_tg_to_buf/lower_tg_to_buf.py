@@ -16,8 +16,8 @@ from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.buf import PackOp as RowOp
-from tensorgrad.dialects.buf import buffer_type, element_bytes, row_of
+from tensorgrad.dialects import buf
+from tensorgrad.dialects.buf import buffer_type, element_bytes, pack_of
 from tensorgrad.dialects.buf import element_of as buffer_element
 from tensorgrad.dialects.buf import shape_of as buffer_shape
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
@@ -286,7 +286,7 @@ class _Lowering:
             if 0 in shape_of(value):
                 continue
             buffer = lowered.buffer if isinstance(lowered, View) and _is_whole(value, lowered) else None
-            if buffer is None or not self._can_be_packed(buffer) or row_of(buffer) or buffer in parts:
+            if buffer is None or not self._can_be_packed(buffer) or pack_of(buffer) or buffer in parts:
                 buffer = self._emit(self._copy(value, lowered), op).buffer
             parts.append(buffer)
             offsets.append(offset)
@@ -299,7 +299,7 @@ class _Lowering:
         return self.arguments[buffer.index - len(self.originals)].role in (Role.PARAMETER, Role.STATE)
 
     def _row(self, parts: Sequence[SSAValue], offsets: Sequence[int], size: int, op: Operation) -> SSAValue:
-        row = RowOp.of(parts, offsets, size)
+        row = buf.PackOp.of(parts, offsets, size)
         row.location = op.location
         self._add(row)
         return row.result
@@ -317,14 +317,14 @@ class _Lowering:
         return {
             row: parts
             for row, parts in rows.items()
-            if row_of(row) is None and _are_parts(parts, [size_of(shape_of(value)) for value in values], row)
+            if pack_of(row) is None and _are_parts(parts, [size_of(shape_of(value)) for value in values], row)
         }
 
     def _write_row(self, row: SSAValue, parts: Sequence[tuple[SSAValue, int]]) -> None:
         """Redirects the producer of a row to the output arguments that are its parts."""
         owner = cast(memref.AllocOp, row.owner)
         ordered = sorted(parts, key=lambda part: part[1])
-        new = RowOp.of([value for value, _ in ordered], [offset for _, offset in ordered], buffer_shape(row)[0])
+        new = buf.PackOp.of([value for value, _ in ordered], [offset for _, offset in ordered], buffer_shape(row)[0])
         new.location = owner.location
         self.new_ops[owner] = new
         row.replace_all_uses_with(new.result)
@@ -343,7 +343,7 @@ class _Lowering:
         if 0 in shape_of(value):
             return
         owner = lowered.buffer.owner if isinstance(lowered, View) and _is_whole(value, lowered) else None
-        if isinstance(lowered, View) and isinstance(owner, memref.AllocOp) and row_of(lowered.buffer) is None:
+        if isinstance(lowered, View) and isinstance(owner, memref.AllocOp) and pack_of(lowered.buffer) is None:
             lowered.buffer.replace_all_uses_with(argument)
             del self.new_ops[owner]
             for other in self.views_of.pop(lowered.buffer):

@@ -16,7 +16,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import (
-    ROW,
+    PACKED_VIEW,
     VALUE,
     ArenaOp,
     Buffer,
@@ -27,8 +27,8 @@ from tensorgrad.dialects.buf import (
     buffer_type,
     element_bytes,
     element_of,
+    pack_of,
     parts_of,
-    row_of,
 )
 from tensorgrad.dialects.buf_control import BranchOp, RowOp
 from tensorgrad.dialects.functions import is_private
@@ -127,7 +127,7 @@ class _FunctionPlan:
         for value in (*self.arguments, *(op.memref for op in self._allocations())):
             self._check_size(value)
         copies = self._update_in_place()
-        rows = self._remaining_rows()
+        packs = self._remaining_packs()
         groups: dict[tuple[str, Role], list[tuple[SSAValue, Slot]]] = {}
         for argument, slot in zip(self.arguments, self.slots, strict=True):
             if slot.role != Role.UPDATE or argument.uses:
@@ -137,7 +137,7 @@ class _FunctionPlan:
             views.update(self._named_arena(label, role, members))
         views.update(self._gradients())
         views.update(self._workspace())
-        self._place_rows(rows, views)
+        self._place_packs(packs, views)
         for old, new in views.items():
             new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
@@ -171,86 +171,86 @@ class _FunctionPlan:
         """Makes updates overwrite the old values; returns (new, old) for those that must be copied at the end."""
         copies: list[tuple[SSAValue, SSAValue]] = []
         for old, new in list(self.graph.updates.items()):
-            writer, row = self.graph.writer(new), row_of(new)
-            if writer is None or (row is not None and self._row_in_place(row, writer)):
+            writer, pack = self.graph.writer(new), pack_of(new)
+            if writer is None or (pack is not None and self._pack_in_place(pack, writer)):
                 continue
-            if row is None and self._is_in_place(writer, old, new, [old]):
+            if pack is None and self._is_in_place(writer, old, new, [old]):
                 new.replace_all_uses_with(old)
             else:
                 copies.append((new, old))
-        for row in [op for op in self.block.ops if isinstance(op, PackOp) and op not in self.packs]:
-            self._row_in_place(row, None)
+        for pack in [op for op in self.block.ops if isinstance(op, PackOp) and op not in self.packs]:
+            self._pack_in_place(pack, None)
         return copies
 
-    def _row_in_place(self, row: PackOp, writer: KernelOp | None) -> bool:
-        """Returns whether a row of updates overwrites the row of the old values; decided once for the whole row."""
-        if row not in self.packs:
-            old = None if writer is None else self.graph.places.get(row.result)
+    def _pack_in_place(self, pack: PackOp, writer: KernelOp | None) -> bool:
+        """Returns whether a pack of updates overwrites that of the old values; decided once for all its parts."""
+        if pack not in self.packs:
+            old = None if writer is None else self.graph.places.get(pack.result)
             in_place = (
-                old is not None and writer is not None and self._is_in_place(writer, old, row.result, parts_of(old))
+                old is not None and writer is not None and self._is_in_place(writer, old, pack.result, parts_of(old))
             )
-            self.packs[row] = old if in_place else None
-        return self.packs[row] is not None
+            self.packs[pack] = old if in_place else None
+        return self.packs[pack] is not None
 
     def _is_in_place(self, writer: KernelOp, old: SSAValue, new: SSAValue, parts: Sequence[SSAValue]) -> bool:
-        """Returns whether a kernel that writes an update, or a row of updates, may overwrite the old values."""
-        rows = {row.result for part in parts if (row := row_of(part)) is not None and row.result is not old}
-        if rows & set(writer.inputs):
-            return False  # the kernel reads the row at other indices than it writes the parts
+        """Returns whether a kernel that writes an update, or a pack of updates, may overwrite the old values."""
+        packs = {pack.result for part in parts if (pack := pack_of(part)) is not None and pack.result is not old}
+        if packs & set(writer.inputs):
+            return False  # the kernel reads the pack at other indices than it writes the parts
         possible = all(self.graph.updates[part] in self.graph.in_place for part in parts)
         possible = possible and writes_in_place(writer, old, new)
         return possible and not any(self.execution.reads_after(part, writer) for part in parts)
 
-    # Rows
+    # Packs
 
-    def _remaining_rows(self) -> list[PackOp]:
-        """Replaces rows that are updated in place with the rows of the old values, and returns the others."""
-        for row, old in self.packs.items():
+    def _remaining_packs(self) -> list[PackOp]:
+        """Replaces packs that are updated in place with those of the old values, and returns the others."""
+        for pack, old in self.packs.items():
             if old is not None:
-                row.result.replace_all_uses_with(old)
-                for new, value in zip(row.parts, parts_of(old), strict=True):
+                pack.result.replace_all_uses_with(old)
+                for new, value in zip(pack.parts, parts_of(old), strict=True):
                     new.replace_uses_with_if(value, lambda use: not isinstance(use.operation, PackOp))
-                Rewriter.erase_op(row)
-        return [row for row, old in self.packs.items() if old is None]
+                Rewriter.erase_op(pack)
+        return [pack for pack, old in self.packs.items() if old is None]
 
-    def _place_rows(self, rows: Sequence[PackOp], views: dict[SSAValue, SSAValue]) -> None:
-        """Creates a view for each row, over the views of its parts."""
-        for row in rows:
-            width = element_bytes(element_of(row.result))
-            places = [cast(ViewOp, views[part].owner) for part in row.parts]
-            start = places[0].start - row.starts[0] * width
+    def _place_packs(self, packs: Sequence[PackOp], views: dict[SSAValue, SSAValue]) -> None:
+        """Creates a view for each pack, over the views of its parts."""
+        for pack in packs:
+            width = element_bytes(element_of(pack.result))
+            places = [cast(ViewOp, views[part].owner) for part in pack.parts]
+            start = places[0].start - pack.starts[0] * width
             if any(
                 part.arena is not places[0].arena or part.start != start + offset * width
-                for part, offset in zip(places, row.starts, strict=True)
+                for part, offset in zip(places, pack.starts, strict=True)
             ):
                 raise DiagnosticException(
-                    f"{self._name(row.parts[0])} and {self._name(row.parts[-1])} are packed, but are not adjacent; "
-                    f"their row of {row.result.type} may be larger than a buffer of target {self.target.name}"
+                    f"{self._name(pack.parts[0])} and {self._name(pack.parts[-1])} are packed, but are not adjacent; "
+                    f"their pack of {pack.result.type} may be larger than a buffer of target {self.target.name}"
                 )
-            self._check_size(row.result)
-            view = self._view(row.result, cast(ArenaOp, places[0].arena.owner), start)
-            view.attributes[ROW] = UnitAttr()
-            row.result.replace_all_uses_with(view.result)
-            Rewriter.erase_op(row)
+            self._check_size(pack.result)
+            view = self._view(pack.result, cast(ArenaOp, places[0].arena.owner), start)
+            view.attributes[PACKED_VIEW] = UnitAttr()
+            pack.result.replace_all_uses_with(view.result)
+            Rewriter.erase_op(pack)
 
     # Arenas
 
     def _units(self, members: Sequence[SSAValue]) -> list[list[tuple[SSAValue, int, int]]]:
-        """Returns the units to lay out: a buffer, or those of a row, each with its offset and end in bytes."""
+        """Returns the units to lay out: a buffer, or those of a pack, each with its offset and end in bytes."""
         units: dict[object, list[tuple[SSAValue, int, int]]] = {}
         for value in members:
-            row = row_of(value)
-            if row is None:
+            pack = pack_of(value)
+            if pack is None:
                 units[value] = [(value, 0, buffer_bytes(cast(Buffer, value.type)))]
                 continue
-            offset = row.starts[list(row.parts).index(value)] * element_bytes(element_of(value))
-            end = buffer_bytes(row.result.type) if value is row.parts[-1] else offset
-            units.setdefault(row, []).append((value, offset, end))
+            offset = pack.starts[list(pack.parts).index(value)] * element_bytes(element_of(value))
+            end = buffer_bytes(pack.result.type) if value is pack.parts[-1] else offset
+            units.setdefault(pack, []).append((value, offset, end))
         return list(units.values())
 
     def _gradients(self) -> dict[SSAValue, SSAValue]:
         """Creates views for packed allocations, in arenas that are zero between them."""
-        values = [op.memref for op in self._allocations() if row_of(op.memref) is not None]
+        values = [op.memref for op in self._allocations() if pack_of(op.memref) is not None]
         units = self._units(values)
         layout = side_by_side([max(end for *_, end in unit) for unit in units], *self._limits())
         arenas = self._make_arenas(PACKED, Role.WORKSPACE, layout)
@@ -262,9 +262,9 @@ class _FunctionPlan:
     def _limits(self) -> tuple[int, int]:
         """Returns the alignment of packed buffers, and the maximum size of their arenas."""
         limit = self._bindable()
-        rows = [buffer_bytes(op.result.type) for op in self.block.ops if isinstance(op, PackOp)]
+        packs = [buffer_bytes(op.result.type) for op in self.block.ops if isinstance(op, PackOp)]
         alignment = max(self.target.min_storage_buffer_offset_alignment, PACK_ALIGNMENT)
-        return alignment, self.target.max_buffer_size if max(rows, default=0) > limit else limit
+        return alignment, self.target.max_buffer_size if max(packs, default=0) > limit else limit
 
     def _bindable(self) -> int:
         """Returns the maximum size of an arena that one binding can cover."""
@@ -293,7 +293,7 @@ class _FunctionPlan:
         stride = max((buffer_bytes(cast(Buffer, value.type)) for value, _ in scalars), default=0)  # so all are aligned
         units = [[(value, 0, buffer_bytes(cast(Buffer, value.type)))] for value, _ in others]
         limits = self.target.min_storage_buffer_offset_alignment, self.target.max_buffer_size
-        if role in (Role.PARAMETER, Role.STATE) or any(row_of(value) is not None for value, _ in others):
+        if role in (Role.PARAMETER, Role.STATE) or any(pack_of(value) is not None for value, _ in others):
             limits = self._limits()
         if role != Role.PARAMETER:  # parameters keep the order of the arguments, on which other programs rely
             units = self._units([value for value, _ in others])
@@ -327,7 +327,7 @@ class _FunctionPlan:
     def _workspace(self) -> dict[SSAValue, SSAValue]:
         """Creates views for allocations, which overlap where lifetimes are disjoint."""
         number, starts = steps_of(self.order), self.execution.starts
-        values = [op.memref for op in self._allocations() if row_of(op.memref) is None]
+        values = [op.memref for op in self._allocations() if pack_of(op.memref) is None]
         ranges: list[Range] = []
         for value in values:
             kernels = [use.operation for use in value.uses if isinstance(use.operation, KernelOp)]

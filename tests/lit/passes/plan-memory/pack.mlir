@@ -24,7 +24,7 @@ func.func @pack(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 // CHECK: %3 = buf.view %2[0] : memref<520xi8> to memref<2xf32>
 // CHECK: %4 = buf.view %2[256] : memref<520xi8> to memref<2xf32>
 // CHECK: %5 = buf.view %2[512] : memref<520xi8> to memref<2xf32>
-// CHECK: %6 = buf.view %2[0] attributes {buf.row} : memref<520xi8> to memref<130xf32>
-// CHECK: %7 = buf.view %0[0] attributes {buf.row} : memref<260xi8> to memref<65xf32>
+// CHECK: %6 = buf.view %2[0] attributes {buf.packed} : memref<520xi8> to memref<130xf32>
+// CHECK: %7 = buf.view %0[0] attributes {buf.packed} : memref<260xi8> to memref<65xf32>
 // CHECK: buf.kernel grid = [2] ins(%x : memref<2xf32>) outs(%3, %4, %5 : memref<2xf32>, memref<2xf32>, memref<2xf32>) {
 // CHECK: buf.kernel grid = [65] ins(%7, %6 : memref<65xf32>, memref<130xf32>) outs(%7 : memref<65xf32>) {
