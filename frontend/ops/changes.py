@@ -15,6 +15,7 @@ from tensorgrad.ops.elementwise.arithmetic import equal, maximum, minimum, multi
 from tensorgrad.ops.index import scattered
 from tensorgrad.ops.keys import Selection, by_rows, index, selection
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.ops.recorded import recorded_whole, whole
 from tensorgrad.ops.scatter import scatter_reduce
 from tensorgrad.ops.shape import arange, full, positions, reshape, take_rows
 from tensorgrad.surface.calls import public
@@ -47,7 +48,7 @@ class Change:
     def __init__(self, tensor: Tensor, key: Any):
         self._shape = tensor.shape
         self._tensor, self._key = by_rows(tensor, key)
-        self._selection = selection(self._tensor, self._key)
+        self._selection, self._arrays = selection(self._tensor, self._key)
 
     def get(self) -> Tensor:
         """`x[key]`."""
@@ -61,13 +62,7 @@ class Change:
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
         """
-        selected, updates = self._selection, self._given(values)
-        if selected.gathered is not None:
-            place = selected.gathered.place
-            bounds = {"axis": integer(place), "extent": integer(selected.rows[place])}
-            updates = selected.from_rows(emit(index_ops.ScatterAddOp, [updates, selected.indices()], **bounds))
-        added = _placed(selected, updates, Array(np.zeros((), updates.dtype)), self._tensor)
-        return reshape(self._tensor + added, self._shape)
+        return self._changed(_added, values)
 
     def set(self, values: Any) -> Tensor:
         """Returns the tensor with `values` at the key.
@@ -77,15 +72,7 @@ class Change:
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
         """
-        selected, updates = self._selection, self._given(values)
-        changed: Tensor = full(selected.shape, True, "bool")
-        if selected.gathered is not None:
-            updates, written = _last_of_equals(updates, selected)
-            updates, changed = selected.from_rows(updates), selected.from_rows(broadcast_to(written, selected.rows))
-        nothing = Array(np.zeros((), updates.dtype))
-        mask = _placed(selected, changed, Array(np.zeros((), np.bool_)), self._tensor)
-        changed = where(mask, _placed(selected, updates, nothing, self._tensor), self._tensor)
-        return reshape(changed, self._shape)
+        return self._changed(_set, values)
 
     def multiply(self, values: Any) -> Tensor:
         """Returns the tensor with the elements at the key multiplied by `values`, which accumulate as in `add`.
@@ -154,16 +141,43 @@ class Change:
         places = reshape(where(equal(counted, 0), size, counted - 1), -1)
         return reshape(scatter_reduce(flat, 0, places, reshape(self._given(values), -1), reduction), self._shape)
 
+    def _changed(self, change: Callable[..., Tensor], values: Any) -> Tensor:
+        """Returns the tensor after a change, recorded as one if it is determined by arrays."""
+        operands = self._tensor, self._given(values), self._selection, *self._arrays
+        return reshape(whole(change, *operands) if self._arrays else change(*operands), self._shape)
+
     def _given(self, values: Any) -> Tensor:
         return broadcast_to(cast(as_tensor(values, self._tensor.dtype), self._tensor.dtype), self._selection.result)
 
 
-def _last_of_equals(values: Tensor, selected: Selection) -> tuple[Tensor, Tensor]:
+@recorded_whole
+def _added(tensor: Tensor, values: Tensor, selected: Selection, *arrays: Tensor) -> Tensor:
+    """Returns a tensor with values added where a key selects."""
+    if selected.gathered is not None:
+        place = selected.gathered.place
+        bounds = {"axis": integer(place), "extent": integer(selected.rows[place])}
+        indices = selected.indices(arrays, tensor)
+        values = selected.from_rows(emit(index_ops.ScatterAddOp, [values, indices], **bounds))
+    return tensor + _placed(selected, values, Array(np.zeros((), values.dtype)), tensor)
+
+
+@recorded_whole
+def _set(tensor: Tensor, values: Tensor, selected: Selection, *arrays: Tensor) -> Tensor:
+    """Returns a tensor with values in place of its own where a key selects."""
+    changed: Tensor = full(selected.shape, True, "bool")
+    if selected.gathered is not None:
+        values, written = _last_of_equals(values, selected, selected.indices(arrays, tensor))
+        values, changed = selected.from_rows(values), selected.from_rows(broadcast_to(written, selected.rows))
+    mask = _placed(selected, changed, Array(np.zeros((), np.bool_)), tensor)
+    return where(mask, _placed(selected, values, Array(np.zeros((), values.dtype)), tensor), tensor)
+
+
+def _last_of_equals(values: Tensor, selected: Selection, indices: Tensor) -> tuple[Tensor, Tensor]:
     """Returns for each row of a selection the values of the last index that names it, and whether there is one."""
     assert selected.gathered is not None
     axis, rows = selected.gathered.place, selected.rows
-    extent, count = rows[axis], selected.gathered.arrays[0].size
-    flat = reshape(selected.indices(), (count,))
+    extent, count = rows[axis], indices.size
+    flat = reshape(indices, (count,))
     shape_ = (*rows[:axis], count, *rows[axis + 1 :])
     trailing = (extent, *(1 for _ in rows[axis + 1 :]))
     if not count:

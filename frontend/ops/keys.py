@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ from tensorgrad.dialects.tg.base import ints
 from tensorgrad.errors import DTypeError, IndexingError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import add, less, logical_and, multiply, where
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.ops.recorded import Static, recorded_whole, whole
 from tensorgrad.ops.shape import counted_from_front, counts_below, index_dtype, reshape, take_rows, transpose
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
@@ -29,17 +31,19 @@ class Gathered:
 
     Attributes:
         axes: The axes of the slice that are indexed by an array, in order.
-        arrays: For each of them, nonnegative positions; all of one shape.
+        names: The same axes, numbered among those of the tensor.
+        shape: The shape to which the arrays broadcast.
         place: The position of the arrays' axes in the result.
     """
 
     axes: tuple[int, ...]
-    arrays: tuple[Tensor, ...]
+    names: tuple[int, ...]
+    shape: tuple[int, ...]
     place: int
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(Static):
     """The selection of a tensor by a key: a slice of every axis, some reversed, in a new shape, and indices into it.
 
     Attributes:
@@ -69,7 +73,7 @@ class Selection:
         if self.gathered is None:
             return self.shape
         place, others = self.gathered.place, self._others()
-        return (*others[:place], *self.gathered.arrays[0].shape, *others[place:])
+        return (*others[:place], *self.gathered.shape, *others[place:])
 
     def _others(self) -> list[int]:
         assert self.gathered is not None
@@ -98,15 +102,29 @@ class Selection:
         apart = reshape(rows, [self.shape[axis] for axis in order])
         return transpose(apart, sorted(range(len(order)), key=order.__getitem__))
 
-    def indices(self) -> Tensor:
-        """Returns the row of each indexed position; -1, or another number out of range, if one of its indices is."""
+    def indices(self, arrays: Sequence[Tensor], tensor: Tensor) -> Tensor:
+        """Returns the row of each indexed position; -1, or another number out of range, if one of its indices is.
+
+        Args:
+            arrays: The arrays of the key.
+            tensor: What is selected from.
+
+        Raises:
+            ShapeError: A known index in an array is out of range.
+            DTypeError: An array doesn't hold integers.
+        """
         assert self.gathered is not None
         extents = [self.shape[axis] for axis in self.gathered.axes]
+        places = [
+            counted_from_front(array, extent, f"axis {axis} of {tensor.shape}")
+            for array, extent, axis in zip(arrays, extents, self.gathered.names, strict=True)
+        ]
+        places = [broadcast_to(place, self.gathered.shape) for place in places]
         if len(extents) == 1:
-            return self.gathered.arrays[0]
+            return places[0]
         row: Tensor | None = None
         inside: Tensor | None = None
-        for array, extent in zip(self.gathered.arrays, extents, strict=True):
+        for array, extent in zip(places, extents, strict=True):
             within = _within(array, extent)
             if within is not None:
                 inside = within if inside is None else logical_and(inside, within)
@@ -128,18 +146,19 @@ Entry: TypeAlias = "slice | int | Tensor | None"
 """A key's entry, with the ellipsis expanded; a tensor holds integers, or is a mask with as many axes as it covers."""
 
 
-def selection(tensor: Tensor, key: Any) -> Selection:
-    """Returns what `tensor[key]` selects.
+def selection(tensor: Tensor, key: Any) -> tuple[Selection, tuple[Tensor, ...]]:
+    """Returns what `tensor[key]` selects, and the integer arrays of the key, whose values are not looked at.
 
     Raises:
         IndexingError: Too many indices, an integer out of range, a mask that doesn't fit, or arrays that don't
             broadcast.
-        ShapeError: A known index in an array is out of range.
+        ShapeError: More places are indexed than i32 can count.
         DTypeError: A key of another kind.
     """
     start, stop, step, reverse = [], [], [], []
     shape_after: list[int] = []
     axes: list[int] = []
+    names: list[int] = []
     arrays: list[Tensor] = []
     advanced: list[tuple[int, int]] = []
     axis = 0
@@ -157,7 +176,8 @@ def selection(tensor: Tensor, key: Any) -> Selection:
             advanced.append((position, len(shape_after) - len(axes)))
             if isinstance(entry, Tensor):
                 axes.append(len(shape_after))
-                arrays.append(counted_from_front(entry, extent, f"axis {axis} of {tensor.shape}"))
+                names.append(axis)
+                arrays.append(entry)
                 first, last, stride = 0, extent, 1
                 shape_after.append(extent)
             else:
@@ -167,15 +187,23 @@ def selection(tensor: Tensor, key: Any) -> Selection:
         stop.append(last)
         step.append(stride)
         axis += 1
-    gathered = _gathered(axes, arrays, advanced, shape_after) if axes else None
-    return Selection(tuple(start), tuple(stop), tuple(step), tuple(reverse), tuple(shape_after), gathered)
+    gathered = _gathered(axes, names, arrays, advanced, shape_after) if axes else None
+    selected = Selection(tuple(start), tuple(stop), tuple(step), tuple(reverse), tuple(shape_after), gathered)
+    return selected, tuple(arrays)
 
 
-def _gathered(axes: list[int], arrays: list[Tensor], advanced: list[tuple[int, int]], extents: list[int]) -> Gathered:
-    """Returns index arrays broadcast to one shape; their axes come first unless arrays and integers are adjacent.
+def _gathered(
+    axes: Sequence[int],
+    names: Sequence[int],
+    arrays: Sequence[Tensor],
+    advanced: Sequence[tuple[int, int]],
+    extents: Sequence[int],
+) -> Gathered:
+    """Returns the axes that index arrays select; they come first unless arrays and integers are adjacent.
 
     Args:
-        axes: The axes that they index.
+        axes: The axes that they index, of the slice.
+        names: The same, of the tensor.
         arrays: The arrays.
         advanced: For each array and each integer, its position in the key, and the number of axes before it.
         extents: Those of the slice.
@@ -189,9 +217,7 @@ def _gathered(axes: list[int], arrays: list[Tensor], advanced: list[tuple[int, i
         raise ShapeError(f"the indexed axes {axes} have more than {MOST_PLACES} places; index one at a time")
     positions = [position for position, _ in advanced]
     together = positions[-1] - positions[0] < len(set(positions))
-    return Gathered(
-        tuple(axes), tuple(broadcast_to(array, joint) for array in arrays), advanced[0][1] if together else 0
-    )
+    return Gathered(tuple(axes), tuple(names), joint, advanced[0][1] if together else 0)
 
 
 def _position(entry: int, axis: int, extents: tuple[int, ...]) -> int:
@@ -216,17 +242,27 @@ def index(x: Any, key: Any) -> Tensor:
         DTypeError: A key of another kind.
     """
     tensor, key = by_rows(as_tensor(x), key)
+    selected, arrays = selection(tensor, key)
+    return whole(_gather, tensor, selected, *arrays) if arrays else _slice(tensor, selected)
+
+
+@recorded_whole
+def _gather(tensor: Tensor, selected: Selection, *arrays: Tensor) -> Tensor:
+    """Returns the elements of a tensor that are selected by arrays, too."""
+    assert selected.gathered is not None
+    indices = selected.indices(arrays, tensor)
+    return take_rows(selected.as_rows(_slice(tensor, selected)), indices, selected.gathered.place)
+
+
+def _slice(tensor: Tensor, selected: Selection) -> Tensor:
+    """Returns the slice of a selection: all of it, if no arrays select any further."""
     result = tensor
-    selected = selection(tensor, key)
     if selected.extents != list(tensor.shape):
         bounds = {"start": ints(selected.start), "stop": ints(selected.stop), "step": ints(selected.step)}
         result = emit(shape.SliceOp, [result], **bounds)
     if selected.reverse:
         result = emit(shape.ReverseOp, [result], axes=ints(selected.reverse))
-    result = reshape(result, selected.shape)
-    if selected.gathered is None:
-        return result
-    return take_rows(selected.as_rows(result), selected.indices(), selected.gathered.place)
+    return reshape(result, selected.shape)
 
 
 def by_rows(tensor: Tensor, key: Any) -> tuple[Tensor, Any]:

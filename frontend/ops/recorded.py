@@ -24,8 +24,13 @@ from tensorgrad.tracing.tracer import as_array, current_trace, trace_call
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+
+class Static:
+    """An argument whose value specializes a trace; it can be compared and hashed."""
+
+
 STATIC = (bool, int, str, type(None), FunctionType)
-"""The types of arguments whose values specialize a trace; functions do so by identity."""
+"""The types of other such arguments; functions specialize a trace by identity."""
 
 MOST_OPTIONS = 16
 """The number of values of a function's float arguments that specialize traces; each traces the function once more."""
@@ -50,6 +55,13 @@ def recorded_operator(function: Function) -> Function:
     marked: Any = function
     marked.__whole__ = _Whole(function, takes_numbers=True)
     return function
+
+
+def whole(function: Callable[..., Any], *args: Any) -> Any:
+    """Returns the result of a function that is marked, called from others: recorded whole if that is possible."""
+    marked: Any = function
+    result = marked.__whole__(args, {})
+    return function(*args) if result is None else result
 
 
 class _Whole:
@@ -91,7 +103,7 @@ class _Whole:
                 floats.append(argument or str(argument))  # 0.0 == -0.0
                 key.append((kind, floats[-1]))
                 continue
-            elif kind in STATIC or (kind is tuple and all(type(part) is int for part in argument)):
+            elif kind in STATIC or issubclass(kind, Static) or _is_of_integers(argument):
                 key.append((kind, argument))
                 continue
             else:
@@ -162,6 +174,10 @@ class _Whole:
 
     def _is_operand(self, argument: Any) -> bool:
         return isinstance(argument, Array | np.ndarray) or (self._takes_numbers and type(argument) in (float, int))
+
+
+def _is_of_integers(argument: Any) -> bool:
+    return type(argument) is tuple and all(type(part) is int for part in argument)
 
 
 def _number_beside(args: Sequence[Any], number: float) -> Array | None:
