@@ -213,6 +213,36 @@ def require(condition: bool, message: str | Callable[[], str]) -> None:
         raise VerifyException(message if isinstance(message, str) else message())
 
 
+class ElementException(VerifyException):
+    """An op doesn't take elements of this type.
+
+    Attributes:
+        taken: What it takes.
+        element: The type.
+    """
+
+    def __init__(self, taken: str, element: Attribute):
+        super().__init__(f"takes {taken}, not {element}")
+        self.taken, self.element = taken, element
+
+
+ELEMENTS: Mapping[str, tuple[str, Callable[[Attribute], bool]]] = {
+    "float": ("floats", is_float),
+    "integer": ("integers", is_integer),
+    "number": ("numbers", lambda element: is_float(element) or is_integer(element)),
+    "bits": ("integers or booleans", lambda element: is_integer(element) or element == i1),
+    "any": ("all elements", lambda _: True),
+}
+"""The kinds of element types that ops take: what they are called, and which they are."""
+
+
+def require_elements(element: Attribute, kind: str) -> None:
+    """Raises an `ElementException` unless an element type is of the given kind."""
+    taken, is_taken = ELEMENTS[kind]
+    if not is_taken(element):
+        raise ElementException(taken, element)
+
+
 def check_tensor(kind: Attribute) -> None:
     """Requires a tensor of static shape whose elements NumPy has."""
     if not isinstance(kind, TensorType):

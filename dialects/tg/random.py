@@ -50,7 +50,7 @@ class ThreefryOp(TensorOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         kind = operands[0]
-        require(kind.get_element_type() == ui32, lambda: f"takes ui32 elements, got {kind.get_element_type()}")
+        require(kind.get_element_type() == ui32, lambda: f"takes ui32, not {kind.get_element_type()}")
         require(
             all(operand == kind for operand in operands),
             lambda: f"operands have different types: {', '.join(map(str, operands))}",

@@ -336,7 +336,7 @@ def scaled_dot_product_attention(
     keys, kv_heads = k.shape[-2], k.shape[-3]
     # Query heads that share keys become more queries of one head: a view, without a copy of the keys.
     merged = tg.reshape(q, [*lead, kv_heads, groups * queries, features])
-    merged = merged * (1 / math.sqrt(features) if scale is None else scale)
+    merged = merged * (1 / math.sqrt(features or 1) if scale is None else scale)
     scores = tg.reshape(merged @ tg.swapaxes(k, -1, -2), [*lead, heads, queries, keys])
     if softcap is not None:
         cap = number_between("scaled_dot_product_attention", "softcap", softcap, TINIEST, math.inf)

@@ -15,6 +15,7 @@ from tensorgrad.nn.parameters import Init, buffer, param
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.surface.calls import public
+from tensorgrad.tracing.dtypes import is_half
 
 
 class LayerNorm(Module):
@@ -362,13 +363,14 @@ class _BatchNorm(Module):
 @recorded_whole
 def _of_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     """Returns a batch, normalized, and the mean and unbiased variance of its channels."""
-    axes = (0, *range(2, x.ndim))
-    mean = tg.mean(x, axes, keepdims=True)
-    centred = x - mean
+    axes, full = (0, *range(2, x.ndim)), tg.cast(x, tg.f32) if is_half(x.dtype) else x
+    mean = tg.mean(full, axes, keepdims=True)
+    centred = full - mean
     variance = tg.mean(centred * centred, axes, keepdims=True)
     count = math.prod(x.shape[axis] for axis in axes)
     unbiased = tg.reshape(variance, [-1]) * (count / (count - 1))
-    return _scaled(centred * tg.rsqrt(variance + eps), weight, bias), tg.reshape(mean, [-1]), unbiased
+    standardized = tg.cast(centred * tg.rsqrt(variance + eps), x.dtype)
+    return _scaled(standardized, weight, bias), tg.reshape(mean, [-1]), unbiased
 
 
 @public
@@ -376,7 +378,9 @@ def _of_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any
 def _by_statistics(x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
     """Returns a batch, normalized by given statistics of its channels."""
     each = [x.shape[1], *[1] * (x.ndim - 2)]
-    return _scaled((x - tg.reshape(mean, each)) * tg.rsqrt(tg.reshape(variance, each) + eps), weight, bias)
+    full = tg.cast(x, tg.f32) if is_half(x.dtype) else x
+    standardized = (full - tg.reshape(mean, each)) * tg.rsqrt(tg.reshape(variance, each) + eps)
+    return _scaled(tg.cast(standardized, x.dtype), weight, bias)
 
 
 def _scaled(x: Any, weight: Any, bias: Any) -> Any:

@@ -26,7 +26,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     stop_gradient,
     where,
 )
-from tensorgrad.ops.elementwise.functions import erfc, expm1, sigmoid, tanh
+from tensorgrad.ops.elementwise.functions import erfc, expm1, isinf, sigmoid, tanh
 from tensorgrad.ops.joining import narrow
 from tensorgrad.ops.promotion import as_float, cast
 from tensorgrad.ops.random import Key, gumbel
@@ -236,7 +236,7 @@ def softsign(x: TensorLike) -> Tensor:
     """
     tensor = as_float(x)
     magnitude = absolute(tensor)
-    is_large = greater(magnitude, 1e30)
+    is_large = isinf(magnitude)
     held = where(is_large, 0, tensor)
     return where(is_large, where(less(tensor, 0), -1, 1), divide(held, absolute(held) + 1.0))
 

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tensorgrad.ops.elementwise.arithmetic import abs, less, logical_and, maximum, stop_gradient, where
 from tensorgrad.ops.elementwise.composed import hypot
-from tensorgrad.ops.elementwise.functions import atan2
+from tensorgrad.ops.elementwise.functions import atan2, isfinite
 from tensorgrad.ops.promotion import broadcast_to
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
@@ -88,18 +89,18 @@ class Complex:
         return Complex(self.real * real - self.imag * imag, self.real * imag + self.imag * real)
 
     def __truediv__(self, other: ComplexLike) -> Complex:
+        if isinstance(other, Complex):
+            return _quotient(self, other)
         real, imag = parts_of(other)
         if imag is None:
             return Complex(self.real / real, self.imag / real)
-        size = real * real + imag * imag
-        return self * Complex(real / size, -imag / size)
+        return self * (1 / np.asarray(other))
 
     def __rsub__(self, other: ComplexLike) -> Complex:
         return -self + other
 
     def __rtruediv__(self, other: ComplexLike) -> Complex:
-        size = self.real * self.real + self.imag * self.imag
-        return Complex(self.real / size, -self.imag / size) * other
+        return _quotient(other, self)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -116,6 +117,16 @@ def parts_of(x: Any) -> tuple[Any, Any | None]:
     if not isinstance(x, Tensor) and np.iscomplexobj(x):
         return np.real(x), np.imag(x)
     return x, None
+
+
+def _quotient(x: ComplexLike, y: Complex) -> Complex:
+    """Returns `x / y`, with `y` scaled to magnitudes around 1, so that no square exceeds the range of floats."""
+    largest = stop_gradient(maximum(abs(y.real), abs(y.imag)))
+    scale = where(logical_and(less(0, largest), isfinite(largest)), largest, 1)
+    real, imag = y.real / scale, y.imag / scale
+    size = real * real + imag * imag
+    quotient = Complex(real / size, -imag / size) * x
+    return Complex(quotient.real / scale, quotient.imag / scale)
 
 
 def _filled(real: Tensor, imag: Tensor) -> Complex:

@@ -24,9 +24,9 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log1p
 from tensorgrad.ops.joining import concat, moveaxis, pad
-from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast, promoted
+from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast, in_full, promoted
 from tensorgrad.ops.recorded import recorded_whole
-from tensorgrad.ops.reduce import counted, in_full, logsumexp
+from tensorgrad.ops.reduce import counted, logsumexp
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import min as smallest
 from tensorgrad.ops.reduce import prod as product

@@ -512,13 +512,14 @@ def fftfreq(n: int, d: float = 1.0) -> Tensor:
 
     Raises:
         ShapeError: `n` is not positive.
+        OptionError: `d` is 0.
 
     Example:
         >>> tg.fft.fftfreq(4, d=0.5)
         Array([ 0. ,  0.5, -1. , -0.5], dtype=f32)
     """
     (count,) = _lengths("fftfreq", n, [1])
-    return array(np.fft.fftfreq(count, d), "f32")
+    return array(np.fft.fftfreq(count, _spacing("fftfreq", d)), "f32")
 
 
 def rfftfreq(n: int, d: float = 1.0) -> Tensor:
@@ -530,13 +531,20 @@ def rfftfreq(n: int, d: float = 1.0) -> Tensor:
 
     Raises:
         ShapeError: `n` is not positive.
+        OptionError: `d` is 0.
 
     Example:
         >>> tg.fft.rfftfreq(4)
         Array([0.  , 0.25, 0.5 ], dtype=f32)
     """
     (count,) = _lengths("rfftfreq", n, [1])
-    return array(np.fft.rfftfreq(count, d), "f32")
+    return array(np.fft.rfftfreq(count, _spacing("rfftfreq", d)), "f32")
+
+
+def _spacing(what: str, distance: float) -> float:
+    if distance == 0:
+        raise OptionError(f"{what}: samples at a distance of 0 have no frequencies")
+    return distance
 
 
 @overload

@@ -131,6 +131,11 @@ def _reflected(position: Tensor, low: float, high: float) -> Tensor:
     return where(_within(position, low, high), position, mirrored)
 
 
+def _clamped(position: Tensor, end: float) -> Tensor:
+    """Returns positions within an axis; as in PyTorch, they have no derivative at its ends."""
+    return where(less_equal(position, 0.0), 0.0, where(greater_equal(position, end), end, position))
+
+
 _MODES = {"linear": linear, "cubic": _cubic, "nearest": _nearest}
 _PADDINGS = ("zeros", "border", "reflection")
 
@@ -193,8 +198,8 @@ def _axis_taps(position: Tensor, extent: int, ends: tuple[float, float], mode: s
     # The kernel of four elements reads beyond the border, so each of its neighbors is bounded instead.
     if padding == "reflection":
         if mode != "cubic":
-            position = clip(_reflected(position, *ends), 0.0, extent - 1.0)
+            position = _clamped(_reflected(position, *ends), extent - 1.0)
         bounded = partial(_reflected, low=ends[0], high=ends[1])
     elif padding == "border" and mode != "cubic":
-        position = clip(position, 0.0, extent - 1.0)
+        position = _clamped(position, extent - 1.0)
     return _MODES[mode](position, extent, padding == "zeros", bounded)

@@ -8,7 +8,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     add,
     divide,
     equal,
-    maximum,
+    less,
     minimum,
     multiply,
     negative,
@@ -17,7 +17,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     subtract,
     where,
 )
-from tensorgrad.ops.elementwise.functions import sqrt
+from tensorgrad.ops.elementwise.functions import relu, sqrt
 from tensorgrad.ops.losses import alike, check_labels, logistic_losses, picked, reduced_by, weighed
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
@@ -25,6 +25,11 @@ from tensorgrad.ops.reduce import mean, norm, sum
 from tensorgrad.ops.shape import arange, as_indices, expand_dims, take
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
+
+
+def _hinged(x: Tensor) -> Tensor:
+    """`max(x, 0)`, with slope 1 at 0, as in PyTorch."""
+    return where(less(x, 0), 0, x)
 
 
 @recorded_whole
@@ -46,7 +51,7 @@ def hinge(scores: TensorLike, target: TensorLike, reduction: str = "mean", *, ma
         Array([0. , 1.5], dtype=f32)
     """
     left, right = alike("hinge", scores, target)
-    return reduced_by("hinge", lambda: maximum(subtract(margin, multiply(left, right)), 0), reduction)
+    return reduced_by("hinge", lambda: _hinged(subtract(margin, multiply(left, right))), reduction)
 
 
 @recorded_whole
@@ -74,7 +79,7 @@ def hinge_embedding(
     def losses() -> Tensor:
         # As in PyTorch: a target that is neither adds both terms.
         near = where(equal(right, -1), 0, left)
-        return near + where(equal(right, 1), 0, maximum(subtract(margin, left), 0))
+        return near + where(equal(right, 1), 0, _hinged(subtract(margin, left)))
 
     return reduced_by("hinge_embedding", losses, reduction)
 
@@ -111,7 +116,7 @@ def cosine_embedding(
         # As in PyTorch: a zero vector has cosine 0 with all others.
         lengths = [sqrt(sum(square(part), -1) + 1e-12) for part in (left, right)]
         cosine = divide(sum(multiply(left, right), -1), multiply(*lengths))
-        apart = maximum(cosine - margin, 0)
+        apart = _hinged(cosine - margin)
         return where(equal(kind, 1), subtract(1.0, cosine), where(equal(kind, -1), apart, 0))
 
     return reduced_by("cosine_embedding", losses, reduction)
@@ -161,7 +166,7 @@ def margin_ranking(
     """
     left, right, sign = common("margin_ranking", as_float(x), as_float(y), as_float(target))
     return reduced_by(
-        "margin_ranking", lambda: maximum(subtract(margin, multiply(sign, subtract(left, right))), 0), reduction
+        "margin_ranking", lambda: _hinged(subtract(margin, multiply(sign, subtract(left, right)))), reduction
     )
 
 
@@ -210,7 +215,7 @@ def triplet_margin(
     def losses() -> Tensor:
         apart = distance(origin, far)
         apart = minimum(apart, distance(near, far)) if swap else apart
-        return maximum(add(subtract(distance(origin, near), apart), margin), 0)
+        return _hinged(add(subtract(distance(origin, near), apart), margin))
 
     return reduced_by(what, losses, reduction)
 
@@ -256,7 +261,7 @@ def multi_margin(
         raise ShapeError(f"{what}: weight has shape {class_weights.shape}, expected {(classes,)}")
 
     def losses() -> Tensor:
-        short = maximum(add(subtract(values, expand_dims(picked(what, values, places), -1)), margin), 0)
+        short = relu(add(subtract(values, expand_dims(picked(what, values, places), -1)), margin))
         powers = short if p == 1 else power(short, p)
         if class_weights is not None:
             powers = multiply(powers, expand_dims(take(class_weights, places), -1))

@@ -13,7 +13,7 @@ from tensorgrad.ops.elementwise.arithmetic import add, divide, maximum, multiply
 from tensorgrad.ops.elementwise.functions import rsqrt
 from tensorgrad.ops.joining import pad
 from tensorgrad.ops.pooling import avg_pool
-from tensorgrad.ops.promotion import as_float
+from tensorgrad.ops.promotion import as_float, in_full
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import mean, norm
 from tensorgrad.ops.shape import reshape
@@ -22,6 +22,7 @@ from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
 
+@in_full
 def _standardized(x: Tensor, axes: Sequence[int], eps: float) -> Tensor:
     centred = subtract(x, mean(x, axes, keepdims=True))
     return multiply(centred, rsqrt(add(mean(square(centred), axes, keepdims=True), eps)))
@@ -95,7 +96,12 @@ def rms_norm(
     tensor = as_float(x)
     axes = _last_axes("rms_norm", tensor, normalized_shape)
     added = float(finfo(tensor.dtype).eps) if eps is None else eps
-    return _affine(multiply(tensor, rsqrt(add(mean(square(tensor), axes, keepdims=True), added))), weight, None)
+    return _affine(_rescaled(tensor, axes, added), weight, None)
+
+
+@in_full
+def _rescaled(x: Tensor, axes: Sequence[int], eps: float) -> Tensor:
+    return multiply(x, rsqrt(add(mean(square(x), axes, keepdims=True), eps)))
 
 
 @recorded_whole

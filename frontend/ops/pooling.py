@@ -26,7 +26,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.functions import isnan
 from tensorgrad.ops.joining import moveaxis
-from tensorgrad.ops.promotion import as_tensor, cast, common_numbers
+from tensorgrad.ops.promotion import as_tensor, cast, common_numbers, in_full
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import mean
@@ -356,14 +356,19 @@ def avg_pool(
         divisor_override = checked_extent(divisor_override, "avg_pool: divisor_override")
     if divisor_override == 0:
         raise OptionError("avg_pool: divisor_override is 0")
-    rank = tensor.ndim
-    total = sum_over(pool.windows(tensor, 0.0), tuple(range(rank, rank + len(pool.axes))))
-    if divisor_override is not None:
-        return multiply(total, 1.0 / divisor_override)
+    return _averages(tensor, pool, count_padding, divisor_override)
+
+
+@in_full
+def _averages(x: Tensor, pool: Pool, count_padding: bool, divisor: int | None) -> Tensor:
+    """Returns the sum of each window by a divisor; by default by the number of its elements."""
+    total = sum_over(pool.windows(x, 0.0), tuple(range(x.ndim, x.ndim + len(pool.axes))))
+    if divisor is not None:
+        return multiply(total, 1.0 / divisor)
     counts = pool.counts(count_padding)
     if counts.size and bool((counts == counts.flat[0]).all()):
         return multiply(total, 1.0 / int(counts.flat[0]))
-    return divide(total, Array(counts.astype(tensor.dtype)))
+    return divide(total, Array(counts.astype(x.dtype)))
 
 
 def _adaptive(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+import functools
+import typing
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from tensorgrad.dialects.tg import reduce, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, ints
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError, ShapeError
-from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, promote
+from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, is_half, promote
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import as_array, emit
@@ -236,3 +238,20 @@ def check_numbers(what: str, dtype: DType) -> None:
     """Raises `DTypeError` for bool."""
     if dtype == NAMES["bool"]:
         raise DTypeError(f"{what}: takes numbers, not bool; cast first")
+
+
+Function = TypeVar("Function", bound=Callable[..., Tensor])
+
+
+def in_full(function: Function) -> Function:
+    """Computes a function of f16 or bf16 in f32 and rounds its result once: squares easily exceed the range of f16."""
+
+    @functools.wraps(function)
+    def wide(x: Any, *args: Any, **kwargs: Any) -> Tensor:
+        tensor = as_tensor(x)
+        if not is_half(tensor.dtype):
+            return function(tensor, *args, **kwargs)
+        others = [cast(a, NAMES["f32"]) if isinstance(a, Tensor) and is_half(a.dtype) else a for a in args]
+        return cast(function(cast(tensor, NAMES["f32"]), *others, **kwargs), tensor.dtype)
+
+    return typing.cast("Function", wide)

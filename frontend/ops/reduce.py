@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import typing
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from tensorgrad.dialects.tg import contract, reduce
 from tensorgrad.dialects.tg.base import ints
@@ -22,17 +19,16 @@ from tensorgrad.ops.promotion import (
     broadcast_to,
     cast,
     common_numbers,
+    in_full,
 )
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
 from tensorgrad.runtime.errors import warn_user
-from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float, is_half
+from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
-
-Statistic = TypeVar("Statistic", bound=Callable[..., Tensor])
 
 
 def _reduce(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims: bool) -> Tensor:
@@ -44,19 +40,6 @@ def _reduce(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims:
     if not keepdims:
         return result
     return reshape(result, [1 if i in axes else extent for i, extent in enumerate(tensor.shape)])
-
-
-def in_full(function: Statistic) -> Statistic:
-    """Computes a statistic of f16 in f32 and rounds it once: sums and squares easily exceed the range of f16."""
-
-    @functools.wraps(function)
-    def wide(x: Any, *args: Any, **kwargs: Any) -> Tensor:
-        tensor = as_tensor(x)
-        if not is_half(tensor.dtype):
-            return function(tensor, *args, **kwargs)
-        return cast(function(cast(tensor, NAMES["f32"]), *args, **kwargs), tensor.dtype)
-
-    return typing.cast("Statistic", wide)
 
 
 def numbers(x: TensorLike, dtype: object, what: str, floats: bool = False) -> Tensor:
@@ -547,7 +530,7 @@ def norm(x: TensorLike, ord: float = 2, axis: Axes | None = None, keepdims: bool
         return max(size, axis, keepdims) if ord > 0 else min(size, axis, keepdims)
     total = sum(_powers(tensor, float(ord)), axis, keepdims)
     zero = total == 0.0
-    return where(zero, 0.0, where(zero, 1.0, total) ** (1.0 / ord))
+    return where(zero, 0.0 if ord > 0 else math.inf, where(zero, 1.0, total) ** (1.0 / ord))
 
 
 def _powers(x: Tensor, exponent: float) -> Tensor:

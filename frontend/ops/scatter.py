@@ -277,7 +277,7 @@ def _segment_count(what: str, numbers: Tensor, num_segments: int | None) -> int:
             raise TraceError(
                 f"{what}: the numbers of segments are traced, so num_segments= must say how many there are"
             )
-        return int(np.max(np.asarray(numbers), initial=-1)) + 1
+        return int(np.max(np.asarray(numbers))) + 1 if numbers.size else 0
     return checked_integer(num_segments, f"{what}: num_segments", 0)
 
 

@@ -24,7 +24,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.elementwise.composed import isclose
 from tensorgrad.ops.elementwise.functions import isnan, sqrt
 from tensorgrad.ops.joining import diagonal, linspace, narrow, stack
-from tensorgrad.ops.promotion import as_float, as_tensor, cast
+from tensorgrad.ops.promotion import as_float, as_tensor, cast, in_full
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import all as every
 from tensorgrad.ops.reduce import matmul, max, mean, min, sum
@@ -86,7 +86,7 @@ def quantile(
     if method not in INTERPOLATIONS:
         raise OptionError(f"quantile: method {method!r} is not one of {', '.join(INTERPOLATIONS)}")
     levels = np.asarray(q, np.float64)
-    if levels.ndim > 1 or not np.all((levels >= 0) & (levels <= 1)):
+    if levels.ndim > 1 or not levels.size or not np.all((levels >= 0) & (levels <= 1)):
         raise OptionError(f"quantile: q must be a number in [0, 1] or a list of them, got {q!r}")
     tensor = as_float(x)
     axes = normalized_axes(axis, tensor.ndim, "quantile")
@@ -188,7 +188,12 @@ def cov(x: TensorLike, correction: int = 1) -> Tensor:
     count = tensor.shape[-1] - correction
     if count <= 0:
         raise ShapeError(f"cov: {tensor.shape[-1]} samples are too few for correction {correction}")
-    rows = reshape(tensor, [-1, tensor.shape[-1]])
+    return _covariance(tensor, count)
+
+
+@in_full
+def _covariance(x: Tensor, count: int) -> Tensor:
+    rows = reshape(x, [-1, x.shape[-1]])
     centred = subtract(rows, mean(rows, -1, keepdims=True))
     covariance = multiply(matmul(centred, transpose(centred)), 1 / count)
     return reshape(covariance, ()) if covariance.shape == (1, 1) else covariance
@@ -206,6 +211,11 @@ def corrcoef(x: TensorLike) -> Tensor:
         Array([[ 1., -1.],
          [-1.,  1.]], dtype=f32)
     """
+    return _correlation(as_float(x))
+
+
+@in_full
+def _correlation(x: Tensor) -> Tensor:
     covariances = cov(x)
     if not covariances.ndim:
         return divide(covariances, covariances)
@@ -259,13 +269,14 @@ def histogram(x: TensorLike, bins: TensorLike = 10, range: tuple[float, float] |
     Args:
         x: Numbers, of any shape.
         bins: The number of bins of equal width; or their edges, in increasing order.
-        range: The outer edges, if `bins` is a number; by default the smallest and the largest element.
+        range: The outer edges, if `bins` is a number; by default the smallest and the largest element that is a
+            number.
 
     Returns:
         Counts of shape `[bins]`, i32, and edges of shape `[bins + 1]`. Neither has a derivative with respect to `x`.
 
     Raises:
-        OptionError: `bins` is neither, or the range is empty.
+        OptionError: `bins` is neither, or the range is empty, or known edges are not in increasing order.
 
     Example:
         >>> tg.histogram([1.0, 2.0, 2.5, 4.0], bins=3)
@@ -280,6 +291,8 @@ def histogram(x: TensorLike, bins: TensorLike = 10, range: tuple[float, float] |
         edges = as_float(stop_gradient(as_tensor(bins)))
         if edges.ndim != 1 or edges.shape[0] < 2:
             raise OptionError(f"histogram: bins must be a number, or two edges or more, got {bins!r}")
+        if not isinstance(bins, Tensor) and np.any(np.diff(np.asarray(bins)) < 0):
+            raise OptionError(f"histogram: the edges of bins must be in increasing order, got {bins!r}")
     count = edges.shape[0] - 1
     # The last bin is closed: its upper edge belongs to it.
     place = subtract(searchsorted(edges, tensor, "right"), 1)
@@ -295,7 +308,7 @@ def _even_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tens
         return cast(linspace(low, high, bins + 1), x.dtype)
     if not x.size:
         return cast(linspace(0, 1, bins + 1), x.dtype)
-    low, high = min(x), max(x)
+    low, high = min(where(isnan(x), math.inf, x)), max(where(isnan(x), -math.inf, x))
     single = equal(low, high)  # as NumPy: a bin of width 1 around it
     low, high = where(single, subtract(low, 0.5), low), where(single, add(high, 0.5), high)
     share = multiply(cast(arange(bins + 1), x.dtype), 1 / bins)

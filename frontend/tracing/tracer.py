@@ -17,7 +17,16 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.signature import Role, Slot, slots_attribute
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, prepared, stored_bytes, tensor
+from tensorgrad.dialects.tg.base import (
+    ELEMENT_TYPES,
+    ElementException,
+    NumpyArray,
+    TensorOp,
+    numpy_dtype,
+    prepared,
+    stored_bytes,
+    tensor,
+)
 from tensorgrad.dialects.tg.base import Tensor as TensorType
 from tensorgrad.errors import DTypeError, GradientError, InputError, OptionError, ShapeError, TraceError
 from tensorgrad.runtime.conversion import converted, kind_of, to_numpy
@@ -190,6 +199,7 @@ def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribu
 
     Raises:
         ShapeError: The operands are invalid for the op.
+        DTypeError: It takes no such elements.
     """
     trace = _current.trace
     for operand in operands:
@@ -204,6 +214,9 @@ def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribu
         trace.builder.location = user_location()
         values = [value_in(trace, operand) for operand in operands]
         return Traced(trace, trace.builder.emit(kind, values, **properties))
+    except ElementException as error:
+        dtype = SHORT[numpy_dtype(error.element)]
+        raise DTypeError(f"{kind.name.removeprefix('tg.')}: takes {error.taken}, not {dtype}; cast first") from None
     except VerifyException as error:
         raise ShapeError(f"{kind.name.removeprefix('tg.')}: {error}") from None
 

@@ -28,12 +28,11 @@ from tensorgrad.dialects.tg.base import (
     dense,
     giving_arrays,
     has_floats,
-    is_float,
-    is_integer,
     is_splat,
     numpy_dtype,
     prepared,
     require,
+    require_elements,
     splat_value,
     tensor,
 )
@@ -57,18 +56,11 @@ class UnaryOp(TensorOp):
     traits = traits_def(Pure(), Elementwise(), KeepsNan())
 
     ELEMENTS: ClassVar[str] = "float"
-    """The element types of the op: "float", "number" (float or integer), "bits" (integer or bool) or "any"."""
+    """The kind of element types of the op; see `tensorgrad.dialects.tg.base.ELEMENTS`."""
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
-        element = operands[0].get_element_type()
-        takes = {
-            "float": is_float(element),
-            "number": is_float(element) or is_integer(element),
-            "bits": is_integer(element) or element == i1,
-            "any": True,
-        }[cls.ELEMENTS]
-        require(takes, lambda: f"takes {cls.ELEMENTS} elements, got {element}")
+        require_elements(operands[0].get_element_type(), cls.ELEMENTS)
         return operands[0]
 
     def prepare(self) -> Evaluate:
@@ -164,14 +156,7 @@ class BinaryOp(TensorOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         require(operands[0] == operands[1], lambda: f"operands have different types: {operands[0]} and {operands[1]}")
-        element = operands[0].get_element_type()
-        takes = {
-            "float": is_float(element),
-            "integer": is_integer(element),
-            "number": is_float(element) or is_integer(element),
-            "bits": element == i1 or is_integer(element),
-        }[cls.ELEMENTS]
-        require(takes, lambda: f"takes {cls.ELEMENTS} elements, got {element}")
+        require_elements(operands[0].get_element_type(), cls.ELEMENTS)
         return operands[0]
 
     def prepare(self) -> Evaluate:

@@ -20,8 +20,7 @@ from tensorgrad.dialects.tg.base import (
     Properties,
     Tensor,
     by_numpy,
-    is_float,
-    require,
+    require_elements,
     tensor,
 )
 from tensorgrad.dialects.tg.elementwise.arithmetic import BinaryOp, UnaryOp
@@ -422,7 +421,7 @@ class IsFiniteOp(UnaryOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         element = operands[0].get_element_type()
-        require(is_float(element), lambda: f"takes float elements, got {element}")
+        require_elements(element, "float")
         return tensor(operands[0].get_shape(), i1)
 
     function = by_numpy(np.isfinite)

@@ -31,8 +31,8 @@ from tensorgrad.dialects.tg.base import (
     TensorOp,
     giving_arrays,
     int_value,
-    is_float,
     require,
+    require_elements,
 )
 from tensorgrad.dialects.tg.elementwise.arithmetic import UnaryOp, fold_splats
 from tensorgrad.dialects.tg.traits import Elementwise, KeepsNan
@@ -419,7 +419,7 @@ class PolygammaOp(TensorOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         element, order = operands[0].get_element_type(), int_value(properties, "order")
-        require(is_float(element), lambda: f"takes float elements, got {element}")
+        require_elements(element, "float")
         require(0 <= order <= MOST_ORDER, f"order must be from 0 to {MOST_ORDER}, got {order}")
         return operands[0]
 

@@ -21,6 +21,7 @@ from tensorgrad.ops.promotion import (
     check_numbers,
     common,
     in_dtype,
+    in_full,
 )
 from tensorgrad.ops.recorded import recorded_operator, recorded_whole
 from tensorgrad.runtime.conversion import kind_of
@@ -98,7 +99,7 @@ def divide(x: TensorLike, y: TensorLike) -> Tensor:
 
 @recorded_whole
 def power(x: TensorLike, y: TensorLike) -> Tensor:
-    """`x` to the power of `y`, as C's pow. A constant integral exponent from -16 to 16 uses multiplications.
+    """`x` to the power of `y`, as C's pow. A constant integral exponent from -1 to 16 uses multiplications.
 
     Integers wrap, and a non-constant integer exponent costs one product for each of its bits; a negative one gives 0,
     unless the base has magnitude 1. With a float exponent integers are converted to f32.
@@ -143,11 +144,17 @@ def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
 
 
 def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
-    """Repeated squaring, for exponents from -16 to 16 of floats, and from 0 on of integers; `None` otherwise."""
+    """Repeated squaring, for exponents from -1 to 16 of floats, and from 0 on of integers; `None` otherwise.
+
+    Not for further negative ones: the derivative of a quotient squares its divisor, which exceeds the range of floats
+    where the derivative itself does not.
+    """
     floats = is_float(base.dtype)
-    if base.dtype == NAMES["bool"] or (not -16 <= exponent <= 16 if floats else exponent < 0):
+    if base.dtype == NAMES["bool"] or (not -1 <= exponent <= 16 if floats else exponent < 0):
         return None
-    count = exponent if exponent >= 0 else -exponent
+    if exponent == -1:
+        return divide(1.0, base)
+    count = exponent
     if count == 0:
         ones = emit_full_like(base, 1)
         return where(True, ones, base) if floats else ones  # which depends on the base, so it has a derivative: 0
@@ -160,7 +167,7 @@ def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
         if count:
             square = multiply(square, square)
     assert result is not None
-    return divide(1.0, result) if exponent < 0 else result
+    return result
 
 
 def emit_full_like(x: Tensor, number: float) -> Tensor:
@@ -513,7 +520,11 @@ def lerp(x: TensorLike, y: TensorLike, weight: TensorLike) -> Tensor:
         >>> tg.lerp([0.0, 10.0], [1.0, 20.0], 0.25)
         Array([ 0.25, 12.5 ], dtype=f32)
     """
-    start, end, share = (as_float(part) for part in common("lerp", x, y, weight))
+    return _between(*(as_float(part) for part in common("lerp", x, y, weight)))
+
+
+@in_full
+def _between(start: Tensor, end: Tensor, share: Tensor) -> Tensor:
     step = subtract(end, start)
     near = start + multiply(share, step)
     return where(less(share, 0.5), near, end - multiply(subtract(1.0, share), step))

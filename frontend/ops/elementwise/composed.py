@@ -35,7 +35,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     where,
 )
 from tensorgrad.ops.elementwise.functions import isfinite, isinf, isnan, log, log1p, sin, sqrt
-from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, cast, check_numbers, common
+from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, cast, check_numbers, common, in_full
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.likes import TensorLike
@@ -86,7 +86,11 @@ def hypot(x: TensorLike, y: TensorLike) -> Tensor:
         >>> tg.hypot([3.0, 5.0], [4.0, 12.0])
         Array([ 5., 13.], dtype=f32)
     """
-    left, right = (as_float(part) for part in common("hypot", x, y))
+    return _hypot(*(as_float(part) for part in common("hypot", x, y)))
+
+
+@in_full
+def _hypot(left: Tensor, right: Tensor) -> Tensor:
     largest = stop_gradient(maximum(abs(left), abs(right)))
     scale = where(less(0.0, largest), where(isfinite(largest), largest, 1.0), 1.0)
     first, second = left / scale, right / scale
@@ -148,7 +152,12 @@ def sinc(x: TensorLike) -> Tensor:
         >>> tg.sinc([0.0, 0.5])
         Array([1.        , 0.63661975], dtype=f32)
     """
-    angle = multiply(as_float(x), math.pi)
+    return _sinc(as_float(x))
+
+
+@in_full
+def _sinc(x: Tensor) -> Tensor:
+    angle = multiply(x, math.pi)
     square = multiply(angle, angle)
     near = less_equal(square, (math.pi / 2) ** 2)
     held = where(near, square, 0.0)

@@ -12,6 +12,7 @@ from tensorgrad.ops.linalg.systems import inv
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import normalized_axis
+from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.likes import Axes, TensorLike
 from tensorgrad.tracing.tensor import Tensor
 
@@ -43,13 +44,14 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
 
     Raises:
         ShapeError: The matrices are not square.
+        OptionError: The exponent is not an integer.
 
     Example:
         >>> tg.linalg.matrix_power([[1.0, 1.0], [0.0, 1.0]], 5)
         Array([[1., 5.],
          [0., 1.]], dtype=f32)
     """
-    tensor = square_matrices("matrix_power", x)
+    tensor, n = square_matrices("matrix_power", x), checked_integer(n, "matrix_power: n")
     if n < 0:
         return matrix_power(inv(tensor), -n)
     result = broadcast_to(joining.eye(tensor.shape[-1], dtype=tensor.dtype), tensor.shape)

@@ -2,7 +2,7 @@
 
 // CHECK: tg-opt: error: {{.*}}bad-syntax.mlir:8:15
 // CHECK-NEXT: %0 = tg.exp %x : tensor<4xi32>
-// CHECK: tg.exp: takes float elements, got i32
+// CHECK: tg.exp: takes floats, not i32
 // CHECK-NOT: Traceback
 func.func @f(%x: tensor<4xi32>) {
   %0 = tg.exp %x : tensor<4xi32>

@@ -43,7 +43,7 @@ func.func @f() {
 // -----
 
 func.func @f(%x: tensor<2xi1>) {
-  // CHECK: tg.neg: takes number elements, got i1
+  // CHECK: tg.neg: takes numbers, not i1
   %0 = tg.neg %x : tensor<2xi1>
   func.return
 }
@@ -51,7 +51,7 @@ func.func @f(%x: tensor<2xi1>) {
 // -----
 
 func.func @f(%x: tensor<2xi32>) {
-  // CHECK: tg.exp: takes float elements, got i32
+  // CHECK: tg.exp: takes floats, not i32
   %0 = tg.exp %x : tensor<2xi32>
   func.return
 }
@@ -59,7 +59,7 @@ func.func @f(%x: tensor<2xi32>) {
 // -----
 
 func.func @f(%x: tensor<2xf32>) {
-  // CHECK: tg.not: takes bits elements, got f32
+  // CHECK: tg.not: takes integers or booleans, not f32
   %0 = tg.not %x : tensor<2xf32>
   func.return
 }
@@ -83,7 +83,7 @@ func.func @f(%x: tensor<3xf32>, %y: tensor<1xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xi32>) {
-  // CHECK: tg.div: takes float elements, got i32
+  // CHECK: tg.div: takes floats, not i32
   %0 = tg.div %x, %x : tensor<3xi32>, tensor<3xi32>
   func.return
 }
@@ -91,7 +91,7 @@ func.func @f(%x: tensor<3xi32>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>) {
-  // CHECK: tg.and: takes bits elements, got f32
+  // CHECK: tg.and: takes integers or booleans, not f32
   %0 = tg.and %x, %x : tensor<3xf32>, tensor<3xf32>
   func.return
 }
@@ -436,7 +436,7 @@ func.func @f(%x: tensor<3xui32>) {
 // -----
 
 func.func @f(%x: tensor<3xi32>) {
-  // CHECK: tg.threefry: takes ui32 elements, got i32
+  // CHECK: tg.threefry: takes ui32, not i32
   %0 = tg.threefry %x, %x, %x, %x word = "both" : tensor<3xi32>, tensor<3xi32>, tensor<3xi32>, tensor<3xi32>
   func.return
 }
@@ -452,7 +452,7 @@ func.func @f(%x: tensor<3xui32>, %y: tensor<ui32>) {
 // -----
 
 func.func @f(%x: tensor<3xi32>) {
-  // CHECK: tg.polygamma: takes float elements, got i32
+  // CHECK: tg.polygamma: takes floats, not i32
   %0 = tg.polygamma %x order = 1 : tensor<3xi32>
   func.return
 }
@@ -468,7 +468,7 @@ func.func @f(%x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xi32>) {
-  // CHECK: tg.erfinv: takes float elements, got i32
+  // CHECK: tg.erfinv: takes floats, not i32
   %0 = tg.erfinv %x : tensor<3xi32>
   func.return
 }
@@ -476,7 +476,7 @@ func.func @f(%x: tensor<3xi32>) {
 // -----
 
 func.func @f(%x: tensor<3xi32>) {
-  // CHECK: tg.is_finite: takes float elements, got i32
+  // CHECK: tg.is_finite: takes floats, not i32
   %0 = tg.is_finite %x : tensor<3xi32>
   func.return
 }
@@ -492,7 +492,7 @@ func.func @f(%x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xi32>) {
-  // CHECK: tg.log1p: takes float elements, got i32
+  // CHECK: tg.log1p: takes floats, not i32
   %0 = tg.log1p %x : tensor<3xi32>
   func.return
 }

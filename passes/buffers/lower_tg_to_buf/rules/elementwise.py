@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
+    FloatAttr,
     IntegerType,
     f16,
     f32,
@@ -55,6 +56,17 @@ def _abs(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
     if is_float(args[0].type):
         return abs(args[0])
     return args[0] if is_unsigned(element_of(op.results[0])) else b.apply(math.AbsIOp, args[0])
+
+
+def _pow(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
+    """A power; one over a product for exponents from -2 to -4, which is within 2 ulp as well."""
+    base, exponent = args
+    owner = exponent.ssa.owner
+    number = owner.value.value.data if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr) else 0
+    if number not in (-2, -3, -4) or base.type == f16:
+        return b.apply(math.PowFOp, base, exponent)
+    square = base * base
+    return b.constant(1, base.type) / {-2: square, -3: square * base, -4: square * square}[int(number)]
 
 
 def _sigmoid(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
@@ -340,7 +352,6 @@ DIRECT: dict[type[TensorOp], type[Operation]] = {
     functions.CeilOp: math.CeilOp,
     functions.RoundOp: math.RoundEvenOp,
     functions.TruncOp: math.TruncOp,
-    arithmetic.PowOp: math.PowFOp,
     arithmetic.DivOp: arith.DivfOp,
     arithmetic.AndOp: arith.AndIOp,
     arithmetic.OrOp: arith.OrIOp,
@@ -362,6 +373,7 @@ pointwise(
         **{op: _direct(kind) for op, kind in DIRECT.items()},
         **{op: _numeric(name) for op, name in NUMERIC.items()},
         arithmetic.NegOp: _neg,
+        arithmetic.PowOp: _pow,
         arithmetic.AbsOp: _abs,
         arithmetic.NotOp: _not,
         arithmetic.CompareOp: _compare,

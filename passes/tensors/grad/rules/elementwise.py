@@ -210,11 +210,11 @@ def _cosh(b: TensorBuilder, op: functions.CoshOp, g: SSAValue) -> Cotangents:
 
 @rule(functions.AsinhOp)
 def _asinh(b: TensorBuilder, op: functions.AsinhOp, g: SSAValue) -> Cotangents:
-    """`1 / sqrt(x * x + 1)`, scaled by the larger of `|x|` and 1 so that no square overflows."""
+    """`1 / sqrt(x * x + 1)`, scaled by the larger of `|x|` and 1 so that no square overflows; 0 at the infinities."""
     x, one = op.operand, b.full_like(g, 1)
     large = b.binary(arithmetic.MaximumOp, b.unary(arithmetic.AbsOp, x), one)
     scale = b.unary(arithmetic.StopGradientOp, large)
-    share, rest = b.div(x, scale), b.div(one, scale)
+    share, rest = b.select(b.unary(functions.IsFiniteOp, scale), b.div(x, scale), one), b.div(one, scale)
     root = b.unary(functions.SqrtOp, b.add(b.mul(share, share), b.mul(rest, rest)))
     return [b.div(b.div(g, root), scale)]
 
