@@ -199,8 +199,9 @@ class AutogradDevice(TensorDevice):
         value, edge = self.operand(x)
         if edge is None:
             raise GradientError(
-                "backward: the tensor requires no gradient: nothing that it was computed from does, or "
-                "it was computed inside tg.no_grad()"
+                "backward: the tensor requires no gradient: nothing that it was computed from does, or it was computed "
+                'inside tg.no_grad(); the parameters of model.initialized(0, device="cpu") do, those without a device '
+                "are constants"
             )
         if gradient is None and value.shape != () and x.size != 1:
             raise GradientError(

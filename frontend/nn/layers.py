@@ -526,7 +526,8 @@ def _check_layers(layers: Mapping[str, Any]) -> None:
         if isinstance(layer, type):
             raise OptionError(f"Sequential: layer {name} is the class {layer.__name__}: give {layer.__name__}(...)")
         if not callable(layer):
-            raise OptionError(f"Sequential: layer {name} can't be called: {layer!r}")
+            hint = "; give its layers one by one, as Sequential(*layers)" if isinstance(layer, list | tuple) else ""
+            raise OptionError(f"Sequential: layer {name} can't be called: it is a {type(layer).__name__}{hint}")
 
 
 class MLP(Module):

@@ -189,9 +189,11 @@ def is_float_number(value: object) -> bool:
 def parameter_of(values: object, where: str) -> Parameter:
     """Returns a parameter with an array of floats as its initial value: f16 if the array is, otherwise f32.
 
-    So bf16 is widened, as where files are read: an update below 1/256 of a weight would be lost.
+    So bf16 is widened, as where files are read: an update below 1/256 of a weight would be lost. Of another library's
+    parameter, such as `torch.nn.Parameter`, it takes the values.
     """
-    array = to_numpy(values, where)
+    is_leaf = getattr(values, "requires_grad", False) is True and getattr(values, "is_leaf", False) is True
+    array = to_numpy(cast("Any", values).detach() if is_leaf else values, where)
     dtype = array.dtype if array.dtype == NAMES["f16"] else NAMES["f32"]
     array = np.array(converted(array, dtype, SHORT[dtype], where))
     return Parameter(array.shape, dtype, as_initializer(array, array.shape))

@@ -28,6 +28,12 @@ from tensorgrad.tracing.tensor import Array, Traced
 from tensorgrad.tracing.value_keys import value_key
 
 
+def _imported(model: object) -> str:
+    """Returns how to import a model of PyTorch, as the end of a message."""
+    is_torch = any(kind.__module__.startswith("torch.nn") for kind in type(model).__mro__)
+    return "; tg.from_torch(model, example inputs) imports a module of PyTorch" if is_torch else ""
+
+
 def declared_model(model: Any) -> Module:
     """Returns a model as `tg.compile` needs it, with everything declared.
 
@@ -42,7 +48,7 @@ def declared_model(model: Any) -> Module:
     if not isinstance(model, dict | list | tuple):
         raise ParameterError(
             f"the model must be a tg.nn.Module, or a dict, list or tuple of arrays and modules, not "
-            f"{type(model).__name__}"
+            f"{type(model).__name__}{_imported(model)}"
         )
     known: dict[int, Any] = {}
 

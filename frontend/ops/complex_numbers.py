@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tensorgrad.ops.elementwise.arithmetic import abs, less, logical_and, maximum, stop_gradient, where
+from tensorgrad.ops.elementwise.arithmetic import abs as absolute
+from tensorgrad.ops.elementwise.arithmetic import less, logical_and, maximum, stop_gradient, where
 from tensorgrad.ops.elementwise.composed import hypot
 from tensorgrad.ops.elementwise.functions import atan2, isfinite
 from tensorgrad.ops.promotion import broadcast_to
@@ -121,7 +122,7 @@ def parts_of(x: Any) -> tuple[Any, Any | None]:
 
 def _quotient(x: ComplexLike, y: Complex) -> Complex:
     """Returns `x / y`, with `y` scaled to magnitudes around 1, so that no square exceeds the range of floats."""
-    largest = stop_gradient(maximum(abs(y.real), abs(y.imag)))
+    largest = stop_gradient(maximum(absolute(y.real), absolute(y.imag)))
     scale = where(logical_and(less(0, largest), isfinite(largest)), largest, 1)
     real, imag = y.real / scale, y.imag / scale
     size = real * real + imag * imag

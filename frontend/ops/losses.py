@@ -312,7 +312,9 @@ def binary_cross_entropy_with_logits(
     check_reduction(what, reduction)
     x, t = alike(what, logits, target)
     if not is_float(x.dtype) or not is_float(t.dtype):
-        raise DTypeError(f"{what}: takes floats, not {SHORT[x.dtype]} and {SHORT[t.dtype]}")
+        raise DTypeError(
+            f"{what}: takes floats, not {SHORT[x.dtype]} and {SHORT[t.dtype]}; cast first, as x.astype('f32')"
+        )
     for name, factor in (("weight", weight), ("pos_weight", pos_weight)):
         if factor is not None and (x * as_tensor(factor)).shape != x.shape:
             raise ShapeError(f"{what}: {name} does not broadcast to shape {x.shape}")
@@ -360,7 +362,9 @@ def binary_cross_entropy(
     check_reduction(what, reduction)
     p, t = alike(what, probabilities, target)
     if not is_float(p.dtype) or not is_float(t.dtype):
-        raise DTypeError(f"{what}: takes floats, not {SHORT[p.dtype]} and {SHORT[t.dtype]}")
+        raise DTypeError(
+            f"{what}: takes floats, not {SHORT[p.dtype]} and {SHORT[t.dtype]}; cast first, as x.astype('f32')"
+        )
     if weight is not None and (p * as_tensor(weight)).shape != p.shape:
         raise ShapeError(f"{what}: weight does not broadcast to shape {p.shape}")
     losses = _bernoulli_losses(*(cast(part, promote(p.dtype, t.dtype)) for part in (p, t)))

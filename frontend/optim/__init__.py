@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorgrad.optim import schedules
 from tensorgrad.optim.averaging import weight_ema
+from tensorgrad.optim.clipping import clip_gradients
 from tensorgrad.optim.lbfgs import Minimum, minimize
 from tensorgrad.optim.links import (
     add_decayed_weights,
@@ -62,6 +63,7 @@ __all__ = [
     "chain",
     "clip",
     "clip_by_global_norm",
+    "clip_gradients",
     "ema",
     "lion",
     "masked",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from tensorgrad.errors import OptionError
@@ -102,7 +102,7 @@ def by_name(parameters: Any) -> dict[str, Any]:
     """Returns parameters by name: those of a list are called "0", "1", …."""
     if isinstance(parameters, Module):
         parameters = parameters.named_parameters()
-    if isinstance(parameters, Array) or not isinstance(parameters, Mapping | Sequence):
-        parameters = list(parameters) if hasattr(parameters, "__next__") else [parameters]
+    if isinstance(parameters, Array) or not isinstance(parameters, Iterable):
+        parameters = [parameters]
     pairs = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters)
     return {str(name): parameter for name, parameter in pairs}

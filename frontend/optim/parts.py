@@ -146,7 +146,10 @@ def _owners(
         if not inside:
             there = list(dict.fromkeys(path.partition(".")[0] for path in parameters))
             near = difflib.get_close_matches(str(name), there, cutoff=0)
-            raise OptionError(f"optimizer: {name!r} is not a part of the model; there are {', '.join(near)}")
+            raise OptionError(
+                f"optimizer: {name!r} is not a part of the model with parameters of its own; there are "
+                f"{', '.join(near)} (parameters of a module with two names belong to the first: copy it)"
+            )
         for path in inside:
             if path in owners:
                 raise ParameterError(f"optimizer: {path!r} is in two parts, {owners[path]!r} and {name!r}")

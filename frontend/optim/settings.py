@@ -127,7 +127,9 @@ def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[s
         raise OptionError(f"{owner}: groups must be {{pattern: {{setting: number}}}}, got {groups!r}")
     results: dict[str, dict[str, float]] = {}
     for pattern, changes in groups.items():
-        values = spread(f"{owner}: groups[{pattern!r}]", changes)
+        values = spread(
+            f"{owner}: groups[{pattern!r}]", {RATE if name == "lr" else name: changes[name] for name in changes}
+        )
         for name in values:
             if name not in settings:
                 raise OptionError(

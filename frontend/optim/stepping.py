@@ -260,7 +260,7 @@ def _named(parameters: Any) -> dict[str, Array]:
     for name, result in results.items():
         if not isinstance(result, Array):
             raise OptionError(
-                f"an optimizer takes tensors, parameter {name!r} is {result!r}; "
+                f"an optimizer takes tensors, parameter {name!r} is {type(result).__name__}; "
                 "model.initialized(seed, device=...) has tensors for what a model declares"
             )
         if result.live is None:
@@ -268,6 +268,12 @@ def _named(parameters: Any) -> dict[str, Array]:
                 f"an optimizer takes tensors on a device, and parameter {name!r} is a constant on the host: "
                 'model.initialized(0, device="cpu") has such tensors, and '
                 'tg.tensor(x, device="cpu", requires_grad=True) makes one'
+            )
+    first: dict[int, str] = {}
+    for name, result in results.items():
+        if first.setdefault(id(result), name) != name:
+            raise OptionError(
+                f"an optimizer takes each tensor once: parameters {first[id(result)]!r} and {name!r} are one"
             )
     if not any(result.requires_grad for result in results.values()):
         raise GradientError(

@@ -529,7 +529,8 @@ optim.adamw          -                    torch.optim.AdamW            optax.ada
 optim.add_decayed_weights -                    -                            optax.add_decayed_weights
 optim.chain          -                    -                            optax.chain
 optim.clip           -                    nn.utils.clip_grad_value_    optax.clip
-optim.clip_by_global_norm -                    nn.utils.clip_grad_norm_     optax.clip_by_global_norm
+optim.clip_by_global_norm -                    -                            optax.clip_by_global_norm
+optim.clip_gradients -                    nn.utils.clip_grad_norm_     -
 optim.ema            -                    -                            optax.ema
 optim.lion           -                    -                            optax.lion
 optim.masked         -                    -                            optax.masked

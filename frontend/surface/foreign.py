@@ -229,6 +229,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "eval": "tg.nn.inference(model) is the form for inference",
         "forward": _CALL,
         "load_state_dict": "training.load_parameters(values) does that, and tg.nn.from_torch for PyTorch's",
+        "apply": "init= and bias_init= of a layer say how its parameters start",
+        "register_forward_hook": "tg.capture(name, x) in the model returns intermediate values",
         "register_buffer": "self.name = tg.nn.buffer(shape) declares a buffer",
         "register_parameter": "self.name = tg.nn.param(shape) declares a parameter",
         "requires_grad_": "model.freeze(pattern) and model.trainable(pattern) say what is trained",
@@ -263,6 +265,13 @@ KEYWORDS: Mapping[str, str] = {
 }
 """Our names of other libraries' arguments."""
 
+WITHOUT: Mapping[str, str] = {
+    "batch_first": "the batch always comes first",
+    "inplace": "nothing is changed in place",
+    "device": "a model is placed by device= of tg.compile, or of initialized",
+}
+"""What to know about other libraries' arguments that ours have no need of."""
+
 MASKS: Mapping[str, str] = {
     **dict.fromkeys(("attn_mask", "key_padding_mask", "src_mask", "src_key_padding_mask"), "mask"),
     **dict.fromkeys(("tgt_mask", "tgt_key_padding_mask"), "mask"),
@@ -296,11 +305,16 @@ PLACES = ("", ".nn", ".random", ".linalg", ".fft", ".optim", ".data", ".initiali
 """The public modules whose names may be looked for in another one."""
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+LEAST_ALIKE, LEAST_ALIKE_ARGUMENT = 0.75, 0.6
+"""The least similarity of a name that is suggested, as `difflib` measures it: of many, and of a function's arguments."""
+
+
+def nearest(name: str, names: Iterable[str], least: float = LEAST_ALIKE) -> str:
     """Returns a suggestion for a misspelt name, as the end of a message: `; did you mean …?`, or nothing."""
     known = [candidate for candidate in names if not candidate.startswith("_")]
     lowered = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(name.lower(), lowered, n=1)
+    near = difflib.get_close_matches(name, known, 1, least)
+    near = near or difflib.get_close_matches(name.lower(), lowered, 1, least)
     return f"; did you mean {lowered.get(near[0], near[0])}?" if near else ""
 
 
@@ -343,7 +357,11 @@ def keyword_hint(name: str, names: Iterable[str], of_layer: bool = False) -> str
     if of_layer and MASKS.get(name) in known:
         ours, axes = MASKS[name], "[:, None, None, :]" if "padding" in name else ""
         return f"; booleans of {ours} say where to attend, those of PyTorch's layers where not: {ours}=~{name}{axes}"
-    return f"; it is {KEYWORDS[name]} here" if KEYWORDS.get(name) in known else nearest(name, known)
+    if name in WITHOUT and name not in known:
+        return f"; {WITHOUT[name]}"
+    return (
+        f"; it is {KEYWORDS[name]} here" if KEYWORDS.get(name) in known else nearest(name, known, LEAST_ALIKE_ARGUMENT)
+    )
 
 
 def unknown_name(module: str, name: str, names: Iterable[str]) -> UnknownNameError:

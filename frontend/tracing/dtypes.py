@@ -43,7 +43,7 @@ COUNTS_BYTES = re.compile("[iuf][0-9]+")
 
 
 def as_dtype(dtype: object) -> DType:
-    """Returns the dtype denoted by a short name, a numpy name, a numpy dtype or a Python type.
+    """Returns the dtype denoted by a short name, a numpy name, a dtype of NumPy or PyTorch, or a Python type.
 
     Raises:
         DTypeError: It is none of `NAMES`, or a NumPy code that counts bytes, where `i8` here has 8 bits.
@@ -56,6 +56,9 @@ def as_dtype(dtype: object) -> DType:
         return NAMES["i32"]
     if isinstance(dtype, str) and dtype not in NAMES and COUNTS_BYTES.fullmatch(dtype):
         raise DTypeError(f"{dtype!r} counts bytes, where i8 has 8 bits; use one of {', '.join(NAMES)}")
+    if type(dtype).__module__ == "torch":
+        dtype = str(dtype).removeprefix("torch.")
+        dtype = "bf16" if dtype == "bfloat16" else dtype
     try:
         result = NAMES[dtype] if isinstance(dtype, str) and dtype in NAMES else np.dtype(cast(Any, dtype))
     except TypeError:
@@ -185,7 +188,7 @@ def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
         spec((2, 3), 'i32')
     """
     try:
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        extents = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     except TypeError:
         raise ShapeError(f"shape {shape!r} must be of integers that are not negative{_known(shape)}") from None
     for extent in extents:

@@ -130,7 +130,11 @@ def test_parts_with_muon_links_and_accumulation() -> None:
             ParameterError,
             r"no part has d\.layers\.0\.weight.*give a part None",
         ),
-        ({"optimizer": {"gen": tg.optim.sgd(0.1)}}, OptionError, r"'gen' is not a part of the model; there are g"),
+        (
+            {"optimizer": {"gen": tg.optim.sgd(0.1)}},
+            OptionError,
+            r"'gen' is not a part of the model with parameters of its own; there are g",
+        ),
         (
             {"optimizer": {"g": tg.optim.sgd(0.1), "d": tg.optim.sgd(0.1), "d.layers.0": None}},
             ParameterError,

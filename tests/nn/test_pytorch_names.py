@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
 import tensorgrad as tg
-from tensorgrad.errors import ArgumentError, AxisError, InputError, OptionError, UnknownNameError
+from tensorgrad.errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    GradientError,
+    InputError,
+    OptionError,
+    ParameterError,
+    UnknownNameError,
+)
 
 untyped: Any = tg
 """The package as code without types calls it."""
@@ -322,3 +331,79 @@ def test_layers_without_arguments_name_those_they_do_not_take() -> None:
         assert caught.value.location.startswith(f"{__file__}:")
     assert tg.nn.Identity(54, unused=True)(3) == 3
     assert tg.nn.inference(tg.nn.Dropout2d(0.5, inplace=True))(tg.ones((1, 1, 1, 1))).shape == (1, 1, 1, 1)
+
+
+MISTAKES: dict[str, tuple[type[Exception], str, Any]] = {
+    "a list of layers": (
+        OptionError,
+        r"layer 0 can't be called: it is a list; give its layers one by one, as Sequential\(\*layers\)",
+        lambda: tg.nn.Sequential(cast(Any, [tg.nn.ReLU()])),
+    ),
+    "batch_first": (
+        ArgumentError,
+        "has no argument 'batch_first'; the batch always comes first",
+        lambda: untyped.nn.MultiHeadAttention(8, 2, batch_first=True),
+    ),
+    "a hook": (
+        UnknownNameError,
+        r"no attribute 'register_forward_hook'; tg.capture\(name, x\)",
+        lambda: untyped.nn.Linear(2, 2).register_forward_hook,
+    ),
+    "integer targets": (
+        DTypeError,
+        r"takes floats, not f32 and i32; cast first, as x.astype\('f32'\)",
+        lambda: tg.binary_cross_entropy_with_logits([1.0, 2.0], [0, 1]),
+    ),
+    "a module of PyTorch": (
+        ParameterError,
+        r"not Linear; tg.from_torch\(model, example inputs\) imports",
+        lambda: tg.compile(cast(Any, torch.nn.Linear(2, 2)), loss=lambda m, x: tg.mean(m(x)), inputs={"x": (3, 2)}),
+    ),
+    "one module, two names": (
+        OptionError,
+        "'t' is not a part of the model with parameters of its own; there are q",
+        lambda: tg.compile(
+            dict.fromkeys("qt", tg.nn.Linear(2, 2)),
+            loss=lambda m, x: tg.mean(m["q"](x)),
+            optimizer={"q": tg.optim.sgd(0.1), "t": None},
+            inputs={"x": (3, 2)},
+            device="numpy",
+        ),
+    ),
+    "a constant model": (
+        GradientError,
+        r'the parameters of model.initialized\(0, device="cpu"\) do',
+        lambda: tg.sum(tg.nn.Linear(2, 2).initialized(0)(tg.tensor(np.ones((1, 2)), device="numpy"))).backward(),
+    ),
+    "a key that isn't declared": (
+        InputError,
+        r'missing a required argument: \'key\'; declare a key as "key": tg.spec\(2, "u32"\)',
+        lambda: tg.compile(
+            tg.nn.Linear(2, 2),
+            loss=lambda m, x: tg.mean(m(x)),
+            optimizer=tg.optim.sgd(0.1),
+            inputs={"x": (3, 2)},
+            device="numpy",
+        ).attach(lambda m, o, key: m(o) + tg.random.normal(key, (3, 2)), inputs={"o": (3, 2)}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_say_what_to_do(name: str) -> None:
+    error, message, call = MISTAKES[name]
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_what_is_like_pytorch() -> None:
+    assert tg.zeros(cast(Any, np.int64(3))).shape == (3,)
+    assert tg.spec(cast(Any, np.prod((2, 4))), "i32").shape == (8,)
+    assert tg.ones(3, dtype=torch.bfloat16).dtype == tg.bf16 and tg.ones(3, dtype=torch.int64).dtype == tg.i64
+    assert tg.optim.adam(1e-3, groups={"*.w": {"lr": 1.0}}).groups == {"*.w": {"learning_rate": 1.0}}
+
+    class Scaled(tg.nn.Module):
+        def __init__(self) -> None:
+            self.weight = torch.nn.Parameter(torch.full((3,), 2.0))
+
+    assert np.array_equal(cast(Any, Scaled().initialized(0)).weight, [2, 2, 2])

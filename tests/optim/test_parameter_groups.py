@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tensorgrad as tg
-from tensorgrad.errors import OptionError
+from tensorgrad.errors import GradientError, OptionError
 
 START = {"a": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3), "b": np.linspace(1, 2, 3, dtype=np.float32)}
 
@@ -145,3 +145,31 @@ def test_a_group_of_frozen_parameters_keeps_its_place_and_settings() -> None:
     x.sum().backward()
     optimizer.step()
     assert (x.tolist(), frozen.tolist()) == ([0.5], [1.0])
+
+
+def test_a_tensor_is_in_one_group() -> None:
+    x = tg.tensor([1.0], device="numpy", requires_grad=True)
+    with pytest.raises(OptionError, match=r"takes each tensor once: parameters '0\.0' and '1\.0' are one"):
+        tg.optim.SGD([{"params": [x], "lr": 0.1}, {"params": [x], "lr": 0.5}], lr=0.1)
+    with pytest.raises(OptionError, match=r"takes each tensor once: parameters '0' and '1' are one"):
+        tg.optim.SGD([x, x], lr=0.1)
+
+
+def test_parameters_are_any_iterable() -> None:
+    model = tg.nn.Linear(2, 2).initialized(0, device="numpy")
+    assert len(tg.optim.Adam(model.named_parameters().values()).param_groups[0]["params"]) == 2
+
+
+@pytest.mark.parametrize("limit", [0.5, 100.0, float("inf")])
+def test_gradients_are_clipped_as_by_pytorch(limit: float) -> None:
+    ours, theirs = leaves(tg), leaves(torch)
+    for named in (ours, theirs):
+        ((named["a"] * named["b"]) ** 2).sum().backward()
+    norm = tg.optim.clip_gradients([*ours.values(), tg.tensor([1.0], device="numpy", requires_grad=True)], limit)
+    np.testing.assert_allclose(float(norm), float(torch.nn.utils.clip_grad_norm_(theirs.values(), limit)), rtol=1e-6)
+    for name, tensor in ours.items():
+        np.testing.assert_allclose(tensor.grad.numpy(), theirs[name].grad.numpy(), rtol=1e-6)
+    with pytest.raises(GradientError, match="no parameter has a gradient"):
+        tg.optim.clip_gradients(leaves(tg), 1.0)
+    with pytest.raises(OptionError, match="max_norm must be more than 0, got 0"):
+        tg.optim.clip_gradients(ours, 0)

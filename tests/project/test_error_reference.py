@@ -25,6 +25,7 @@ from xdsl.passes import ModulePass
 import tensorgrad as tg
 from tensorgrad import errors
 from tensorgrad.checks.nonfinite import _Found
+from tensorgrad.dialects.tg.base import ElementException
 from tensorgrad.errors import TensorgradError, UserError
 from tensorgrad.passes.codegen.transforms.building import Entangled
 from tensorgrad.passes.codegen.transforms.failure import DoesNotFit
@@ -50,6 +51,7 @@ BASES = {TensorgradError, UserError}
 INTERNAL = {
     NoHandleError: "encoding falls back on wgpu-py's methods, and profiling says so by a DeviceError",
     Unsupported: "reading StableHLO lists what its ops raise, and raises one error of all",
+    ElementException: "the tracer says it as a DTypeError",
     DoesNotFit: "`tile` says which step of a recipe doesn't fit which kernel, in a DiagnosticException",
     Entangled: "an operand is loaded at a computed index instead",
     SchemaError: "who reads a file raises their own error of it, mostly a ProgramError",

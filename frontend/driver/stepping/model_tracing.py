@@ -119,7 +119,14 @@ def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: 
         signature.bind(None, **dict.fromkeys(names))
     except TypeError as error:
         arguments = ", ".join(["model", *names])
-        raise InputError(f"{what} takes the arguments {signature}, it is called with ({arguments}): {error}") from None
+        hint = (
+            '; declare a key as "key": tg.spec(2, "u32"), and give tg.random.key(i)'
+            if takes_key(function) and "key" not in names
+            else ""
+        )
+        raise InputError(
+            f"{what} takes the arguments {signature}, it is called with ({arguments}): {error}{hint}"
+        ) from None
 
 
 Check: TypeAlias = Callable[[Any, str], Any]
