@@ -51,6 +51,7 @@ from tensorgrad.ops.activations import soft_shrink as soft_shrink
 from tensorgrad.ops.activations import softplus as softplus
 from tensorgrad.ops.activations import softsign as softsign
 from tensorgrad.ops.activations import tanh_shrink as tanh_shrink
+from tensorgrad.ops.alignments import ctc as ctc
 from tensorgrad.ops.collective import all_gather as all_gather
 from tensorgrad.ops.collective import all_reduce as all_reduce
 from tensorgrad.ops.collective import broadcast_from as broadcast_from

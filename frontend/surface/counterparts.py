@@ -101,6 +101,7 @@ count_nonzero        np.count_nonzero     torch.count_nonzero          jnp
 cov                  np.cov               torch.cov                    jnp
 cross                np.cross             torch.cross                  jnp
 cross_entropy - F.cross_entropy,nn.CrossEntropyLoss optax.softmax_cross_entropy_with_integer_labels
+ctc                  -                    F.ctc_loss,nn.CTCLoss        -
 cummax               np.maximum.accumulate torch.cummax                 jax.lax.cummax
 cummin               np.minimum.accumulate torch.cummin                 jax.lax.cummin
 cumprod              np.cumprod           torch.cumprod                jnp

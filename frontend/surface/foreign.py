@@ -306,7 +306,7 @@ PLACES = ("", ".nn", ".random", ".linalg", ".fft", ".optim", ".data", ".initiali
 
 
 LEAST_ALIKE, LEAST_ALIKE_ARGUMENT = 0.75, 0.6
-"""The least similarity of a name that is suggested, as `difflib` measures it: of many, and of a function's arguments."""
+"""The least similarity of a name that is suggested, as `difflib` measures it: among many, or arguments."""
 
 
 def nearest(name: str, names: Iterable[str], least: float = LEAST_ALIKE) -> str:
