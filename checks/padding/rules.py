@@ -389,13 +389,14 @@ def _among_slices(indices: ElementFacts, op: TensorOp, rank: int) -> ElementFact
 
 
 def _scattered(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
-    """Handles reductions of updates at computed indices: each may go anywhere."""
+    """Handles reductions of updates at computed indices: each may go anywhere, unless its index is out of range."""
     assert isinstance(op, ScatterOp)
     updates, indices = operands
     identity = identity_of(op.combines, updates.value.dtype)
     indices = _among_slices(indices, op, updates.value.ndim)
     touched = updates.padded | updates.reached | indices.padded | indices.reached
-    return _reached_if(bool((touched & ~updates.are(identity)).any()), op)
+    is_dropped = indices.known & ((indices.value < 0) | (indices.value >= int_value(op.properties, "extent")))
+    return _reached_if(bool((touched & ~updates.are(identity) & ~is_dropped).any()), op)
 
 
 def _sorted(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:

@@ -334,3 +334,23 @@ def test_the_warning_lists_three_places() -> None:
 
     with pytest.warns(PaddingWarning, match=r"through tg\.sum, tg\.max at \S+, tg\.min at \S+ and 1 more: "):
         loss_of(loss, Reader, padded())
+
+
+@pytest.mark.parametrize(("padding", "is_warned"), [(4, False), (-1, False), (0, True)])
+def test_what_is_padded_out_of_the_range_of_segments(padding: int, is_warned: bool) -> None:
+    """Edges of a graph that belong to no node have no effect, whatever their values."""
+    edges = tg.dim("edges", at_most=8, buckets=(8,), padding={"nodes": padding})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        training = tg.compile(
+            tg.nn.Linear(2, 2),
+            loss=lambda model, x, nodes: tg.mean(tg.square(tg.segment_sum(model(x), nodes, 4))),
+            optimizer=tg.optim.sgd(0.0),
+            inputs={"x": (edges, 2), "nodes": tg.spec(edges, "i32")},
+            device="numpy",
+        )
+    assert bool(caught) == is_warned
+    x, nodes = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32), np.array([0, 1, 2, 3, 0])
+    weight, bias = (np.asarray(value) for value in training.parameters().values())
+    sums = np.stack([(x[nodes == node] @ weight + bias).sum(0) for node in range(4)])
+    assert np.isclose(float(training.step(x=x, nodes=nodes)), np.mean(sums**2), rtol=1e-5) != is_warned
