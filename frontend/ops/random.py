@@ -38,6 +38,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.functions import log
 from tensorgrad.ops.promotion import as_tensor, bitcast, broadcast_shapes, broadcast_to, cast, common
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import argmax
 from tensorgrad.ops.shape import (
     arange,
@@ -103,13 +104,7 @@ def fold_in(key: Key, data: TensorLike) -> Tensor:
     own = checked(key)
     if isinstance(data, Tensor):
         return _pairs(own, _integers("data", data))
-    number = np.array([checked_integer(data, "data") & WORD], np.uint32)
-    if (
-        isinstance(own, Array) and own.live is None and own.ndim == 1
-    ):  # each training step makes a key this way: avoids the overhead of ops
-        words = np.asarray(own)
-        return Array(np.concatenate(ops.threefry(words[:1], words[1:], np.zeros(1, np.uint32), number)))
-    return _pairs(own, Array(number.reshape(())))
+    return _pairs(own, Array(np.array(checked_integer(data, "data") & WORD, np.uint32)))
 
 
 def split(key: Key, count: Shape = 2) -> Tensor:
@@ -129,6 +124,7 @@ def split(key: Key, count: Shape = 2) -> Tensor:
     return reshape(_pairs(expand_dims(own, -2), numbers), (*own.shape[:-1], *extents, 2))
 
 
+@recorded_whole
 def bits(key: Key, shape: Shape = ()) -> Tensor:
     """Uniformly random u32 words.
 
@@ -146,6 +142,7 @@ def bits(key: Key, shape: Shape = ()) -> Tensor:
     return reshape(_words(expand_dims(own, -2), counters, "both"), (*own.shape[:-1], *extents))
 
 
+@recorded_whole
 def uniform(key: Key, shape: Shape = (), low: TensorLike = 0.0, high: TensorLike = 1.0) -> Tensor:
     """Uniformly random f32 in `[low, high)`: multiples of 2⁻²³, scaled and shifted.
 
@@ -182,6 +179,7 @@ def uniform(key: Key, shape: Shape = (), low: TensorLike = 0.0, high: TensorLike
     return maximum(least, add(multiply(unit, span), least))
 
 
+@recorded_whole
 def randint(key: Key, shape: Shape, low: TensorLike, high: TensorLike, dtype: object = "i32") -> Tensor:
     """Random integers in `[low, high)`, equally likely to within a part in 2³², or in 2⁶⁴ for 64-bit dtypes.
 
@@ -263,6 +261,7 @@ def erfinv(x: TensorLike) -> Tensor:
     return emit(ops.ErfinvOp, [tensor if is_float(tensor.dtype) else cast(tensor, "f32")])
 
 
+@recorded_whole
 def normal(key: Key, shape: Shape = ()) -> Tensor:
     """Normally distributed f32 of mean 0 and standard deviation 1.
 
@@ -280,6 +279,7 @@ def normal(key: Key, shape: Shape = ()) -> Tensor:
     return multiply(erfinv(uniform(key, shape, above_minus_one, 1.0)), math.sqrt(2))
 
 
+@recorded_whole
 def gumbel(key: Key, shape: Shape = ()) -> Tensor:
     """F32 of the standard Gumbel distribution, `-log(-log(u))` of a uniform `u`.
 
@@ -294,6 +294,7 @@ def gumbel(key: Key, shape: Shape = ()) -> Tensor:
     return negative(log(negative(log(uniform(key, shape, tiny, 1.0)))))
 
 
+@recorded_whole
 def bernoulli(key: Key, p: TensorLike = 0.5, shape: Shape | None = None) -> Tensor:
     """Booleans that are true with probability `p`.
 
@@ -315,6 +316,7 @@ def bernoulli(key: Key, p: TensorLike = 0.5, shape: Shape | None = None) -> Tens
     return less(uniform(key, chance.shape if shape is None else shape), chance)
 
 
+@recorded_whole
 def categorical(key: Key, logits: TensorLike, axis: int = -1, shape: Shape | None = None) -> Tensor:
     """Samples positions along `axis`, as i32, with probabilities `softmax(logits, axis)`: by Gumbel noise and argmax.
 
@@ -400,6 +402,7 @@ def _shuffled(key: Tensor, x: Tensor, axis: int, rank: int) -> Tensor:
     return x
 
 
+@recorded_whole
 def dropout(key: Key, x: TensorLike, rate: float) -> Tensor:
     """`x` with elements set to 0 with probability `rate`, and the others divided by `1 - rate`.
 
@@ -452,6 +455,14 @@ def _words(key: Tensor, counters: Tensor, word: str) -> Tensor:
 
 
 def _pairs(key: Tensor, counters: Tensor) -> Tensor:
+    """Returns keys from keys, whose leading axes broadcast against the counters; of host arrays without any ops."""
+    if all(isinstance(x, Array) and x.live is None for x in (key, counters)):
+        words, numbers = np.asarray(key), np.asarray(counters)
+        extents = np.broadcast_shapes(words.shape[:-1], numbers.shape)
+        parts = (words[..., 0], words[..., 1], np.zeros((), np.uint32), numbers)
+        return Array(
+            np.stack(ops.threefry(*(np.broadcast_to(part, extents or 1) for part in parts)), -1).reshape(*extents, 2)
+        )
     return _paired(_words(key, counters, "first"), _words(key, counters, "second"))
 
 
