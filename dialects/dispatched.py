@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
-Extents: TypeAlias = tuple[int, int, int]
+from tensorgrad.dialects.settings import Extents as Extents
 
 
 @dataclass(frozen=True, kw_only=True)

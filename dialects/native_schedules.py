@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.dispatched import Dispatched, Extents
+from tensorgrad.dialects.settings import Flag, Loops, Natural, Positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +48,10 @@ class LoopsSchedule(NativeSchedule):
 
     archetype = "loops"
 
-    block: int = 1
-    blocks: int = 1
-    joined: int = 1
-    turned: int = 0
+    block: Positive = 1
+    blocks: Positive = 1
+    joined: Positive = 1
+    turned: Flag = 0
 
     def split(self, grid: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
         """Returns the extents of a grid's loops around blocks, and of those along which blocks run."""
@@ -119,23 +120,23 @@ class PackedSchedule(NativeSchedule):
 
     archetype = "packed"
 
-    row: tuple[int, ...]
-    column: tuple[int, ...]
-    tile_rows: int
-    tile_columns: int
-    rows: int
-    columns: int
-    lanes: int
-    depth: int
-    direct_rows: int = 0
-    direct_columns: int = 0
-    pairs: int = 0
-    pitch: int = 0
-    gap: int = 0
-    split: int = 0
-    lines: int = 0
-    along_steps: int = 0
-    tail_along: int = 0
+    row: Loops
+    column: Loops
+    tile_rows: Positive
+    tile_columns: Positive
+    rows: Positive
+    columns: Positive
+    lanes: Positive
+    depth: Positive
+    direct_rows: Flag = 0
+    direct_columns: Flag = 0
+    pairs: Flag = 0
+    pitch: Natural = 0
+    gap: Natural = 0
+    split: Flag = 0
+    lines: Natural = 0
+    along_steps: Natural = 0
+    tail_along: Natural = 0
 
     def extents(self, grid: Sequence[int]) -> Extents:
         """Returns the extents of everything else, of the rows and of the columns."""
@@ -209,13 +210,13 @@ class NativeAttentionSchedule(NativeSchedule):
     archetype = "native_attention"
     single = "buf.attention"
 
-    head: int
-    rows: int
-    columns: int
-    lanes: int
-    vectors: int
-    sums: int
-    blocks: int = 1
+    head: Positive
+    rows: Positive
+    columns: Positive
+    lanes: Positive
+    vectors: Positive
+    sums: Positive
+    blocks: Positive = 1
 
     def blocks_over(self, grid: Sequence[int]) -> int:
         """Returns the number of blocks of a grid of groups and rows."""
@@ -245,7 +246,7 @@ class CountingSortSchedule(NativeSchedule):
     archetype = "counting_sort"
     single = "buf.counting_sort"
 
-    rows: int = 1
+    rows: Positive = 1
 
     @staticmethod
     def of(grid: Sequence[int], rows: int) -> CountingSortSchedule:
@@ -274,9 +275,9 @@ class ScanSchedule(NativeSchedule):
 
     archetype = "scan"
 
-    loop: int = 0
-    abreast: int = 1
-    strips: int = 1
+    loop: Natural = 0
+    abreast: Positive = 1
+    strips: Positive = 1
 
     def strips_over(self, grid: Sequence[int]) -> int:
         """Returns the number of strips of a grid."""

@@ -7,14 +7,16 @@ transformations can do, and each leaves IR that can be read, verified and run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, TypeAlias, cast
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias, cast
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.str_enum import StrEnum
+
+from tensorgrad.dialects.settings import Flag, LoopOrLast, Loops, Natural, Positive, Positives, settings_of
 
 
 class Processor(StrEnum):
@@ -40,7 +42,7 @@ class Processor(StrEnum):
         return self in (Processor.WORKGROUP_X, Processor.WORKGROUP_Y, Processor.WORKGROUP_Z)
 
 
-Setting: TypeAlias = "int | tuple[int, ...] | tuple[Processor, ...]"
+Value: TypeAlias = "int | tuple[int, ...] | tuple[Processor, ...]"
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,15 @@ class Step:
 
     name: ClassVar[str]
 
+    def check(self) -> None:
+        """Checks what the settings have to do with each other.
+
+        Raises:
+            ValueError: They can't be right for any kernel.
+        """
+
     def __str__(self) -> str:
-        settings = ", ".join(f"{name} = {_text(value)}" for name, value in settings_of(self).items())
+        settings = ", ".join(f"{name} = {_text(value)}" for name, value in changed_settings(self).items())
         return f"{self.name}({settings})" if settings else self.name
 
 
@@ -72,8 +81,8 @@ class Sides(Step):
 
     name = "sides"
 
-    row: tuple[int, ...] = ()
-    column: tuple[int, ...] = ()
+    row: Loops = ()
+    column: Loops = ()
 
 
 @dataclass(frozen=True)
@@ -91,10 +100,10 @@ class Tile(Step):
 
     name = "tile"
 
-    sizes: tuple[int, ...]
+    sizes: Positives
     to: tuple[Processor, ...] = ()
-    apart: tuple[int, ...] = ()
-    peel: int = 0
+    apart: Positives = ()
+    peel: Flag = 0
 
 
 @dataclass(frozen=True)
@@ -134,8 +143,8 @@ class SplitLoops(Step):
 
     name = "split_loops"
 
-    lanes: int = 1
-    terms: int = 1
+    lanes: Positive = 1
+    terms: Positive = 1
 
 
 @dataclass(frozen=True)
@@ -151,9 +160,15 @@ class SplitReduction(Step):
 
     name = "split_reduction"
 
-    lanes: int = 1
-    terms: int = 1
-    sums: int = 1
+    lanes: Positive = 1
+    terms: Positive = 1
+    sums: Positive = 1
+
+    def check(self) -> None:
+        if self.lanes & (self.lanes - 1):
+            raise ValueError(f"lanes reduce by halves, so their number must be a power of two, got {self.lanes}")
+        if self.sums & (self.sums - 1):
+            raise ValueError(f"accumulators are folded by halves: their number must be a power of two, got {self.sums}")
 
 
 @dataclass(frozen=True)
@@ -167,8 +182,8 @@ class StepReduction(Step):
 
     name = "step_reduction"
 
-    inner: int = -1
-    terms: int = 1
+    inner: LoopOrLast = -1
+    terms: Positive = 1
 
 
 @dataclass(frozen=True)
@@ -183,7 +198,7 @@ class Interchange(Step):
 
     name = "interchange"
 
-    terms: int
+    terms: Positive
 
 
 @dataclass(frozen=True)
@@ -200,9 +215,9 @@ class Stage(Step):
 
     name = "stage"
 
-    along: tuple[int, ...] = ()
-    lanes: int = 1
-    padding: int = 0
+    along: Loops = ()
+    lanes: Positive = 1
+    padding: Natural = 0
 
 
 @dataclass(frozen=True)
@@ -219,9 +234,9 @@ class Attend(Step):
 
     name = "attend"
 
-    rows: int
-    columns: int
-    blocks: int = 1
+    rows: Positive
+    columns: Positive
+    blocks: Positive = 1
 
 
 @dataclass(frozen=True)
@@ -261,27 +276,14 @@ STEPS: dict[str, type[Step]] = {
 }
 """The type of each step."""
 
-LISTS: Mapping[str, type[int] | type[Processor]] = {
-    "sizes": int,
-    "apart": int,
-    "row": int,
-    "column": int,
-    "along": int,
-    "to": Processor,
-}
-"""The settings that are lists, each with the type of its elements; all others are numbers."""
 
-FROM_ZERO = ("row", "column", "along", "inner", "padding", "peel")
-"""The settings whose numbers are at least 0, such as those of loops; all other numbers are at least 1."""
-
-
-def settings_of(step: Step) -> dict[str, Setting]:
+def changed_settings(step: Step) -> dict[str, Value]:
     """Returns the settings of a step that differ from their defaults."""
-    values = {field.name: (getattr(step, field.name), field.default) for field in fields(step)}
+    values = {name: (getattr(step, name), setting.default) for name, setting in settings_of(type(step)).items()}
     return {name: value for name, (value, default) in values.items() if value != default}
 
 
-def step_of(name: str, settings: Mapping[str, Setting]) -> Step:
+def step_of(name: str, settings: Mapping[str, Value]) -> Step:
     """Returns the step with a name and these settings; those that are missing get their defaults.
 
     Raises:
@@ -290,31 +292,20 @@ def step_of(name: str, settings: Mapping[str, Setting]) -> Step:
     kind = STEPS.get(name)
     if kind is None:
         raise ValueError(f"a recipe has no step {name}; its steps are {', '.join(STEPS)}")
-    known = {field.name: field.default for field in fields(kind)}
-    for setting, value in settings.items():
+    known = settings_of(kind)
+    for setting in settings:
         if setting not in known:
             its = f"its settings are {', '.join(known)}" if known else "it has none"
             raise ValueError(f"the step {name} has no setting {setting}; {its}")
-        least, lowest = min(_numbers(value), default=1), 0 if setting in FROM_ZERO else 1
-        if least < lowest:
-            raise ValueError(f"the {setting} of {name} must be at least {lowest}, got {least}")
-    for setting, default in known.items():
-        if default is MISSING and setting not in settings:
+    for setting, field in known.items():
+        if field.is_required and setting not in settings:
             raise ValueError(f"the step {name} needs {setting}")
-    step = kind(**cast("Any", settings))
-    if isinstance(step, SplitReduction) and step.lanes & (step.lanes - 1):
-        raise ValueError(f"lanes reduce by halves, so their number must be a power of two, got {step.lanes}")
-    if isinstance(step, SplitReduction) and step.sums & (step.sums - 1):
-        raise ValueError(f"accumulators are folded by halves: their number must be a power of two, got {step.sums}")
+    step = kind(**{key: known[key].checked(value, f"the {key} of {name}") for key, value in settings.items()})
+    step.check()
     return step
 
 
-def _numbers(value: Setting) -> list[int]:
-    values = value if isinstance(value, tuple) else (value,)
-    return [number for number in values if isinstance(number, int)]
-
-
-def _text(value: Setting) -> str:
+def _text(value: Value) -> str:
     return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
 
 
@@ -342,14 +333,14 @@ class RecipeAttr(Data[Recipe]):
 
 def _parse_step(parser: AttrParser) -> Step:
     name = parser.parse_identifier("a step")
-    settings: dict[str, Setting] = {}
+    settings: dict[str, Value] = {}
 
     def setting() -> None:
         key = parser.parse_identifier("a setting")
         if key in settings:
             parser.raise_error(f"the {key} of {name} is given twice")
         parser.parse_punctuation("=")
-        settings[key] = _parse_setting(parser, key)
+        settings[key] = _parse_value(parser)
 
     parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, setting)
     try:
@@ -358,10 +349,14 @@ def _parse_step(parser: AttrParser) -> Step:
         parser.raise_error(str(error))
 
 
-def _parse_setting(parser: AttrParser, key: str) -> Setting:
-    kind = LISTS.get(key)
-    if kind is None:
-        return parser.parse_integer(allow_boolean=False)
-    if kind is int:
-        return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer))
-    return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parser.parse_str_enum(Processor)))
+def _parse_value(parser: AttrParser) -> Value:
+    """Parses a number, or a list of numbers or of processors."""
+    number = parser.parse_optional_integer(allow_boolean=False)
+    if number is not None:
+        return number
+
+    def element() -> int | Processor:
+        number = parser.parse_optional_integer(allow_boolean=False)
+        return parser.parse_str_enum(Processor) if number is None else number
+
+    return cast("Value", tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, element)))

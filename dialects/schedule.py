@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias, cast, get_args
 
 from xdsl.ir import Data
@@ -28,6 +27,7 @@ from tensorgrad.dialects.native_schedules import (
     RecipeSchedule,
     ScanSchedule,
 )
+from tensorgrad.dialects.settings import Flag, LoopOrLast, Loops, Natural, Positive, Setting, settings_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class _Looped(Dispatched):
     """
 
     workgroup: Extents
-    steps: int = 1
+    steps: Positive = 1
 
     @property
     def lanes(self) -> int:
@@ -58,7 +58,7 @@ class ThreadSchedule(_Looped):
 
     archetype = "thread"
 
-    width: int = 1
+    width: Positive = 1
 
     def check_covers(self, grid: Sequence[int]) -> None:
         """Checks that every point of a grid is computed.
@@ -109,11 +109,11 @@ class _Blocked:
         broadcast: 1 if the workgroup is one subgroup, whose lanes read a row each and broadcast it to the others.
     """
 
-    rows: int
-    columns: int
-    lanes: int
-    depth: int
-    broadcast: int = 0
+    rows: Positive
+    columns: Positive
+    lanes: Positive
+    depth: Positive
+    broadcast: Flag = 0
 
     @property
     def threads(self) -> int:
@@ -129,9 +129,9 @@ class _Blocked:
         """Checks that rows are broadcast only within a subgroup.
 
         Raises:
-            VerifyException: The workgroup has several rows of threads, or `broadcast` is neither 0 nor 1.
+            VerifyException: The workgroup has several rows of threads.
         """
-        if self.broadcast > 1 or (self.broadcast and self.depth > 1):
+        if self.broadcast and self.depth > 1:
             raise VerifyException(
                 f"lanes of one subgroup broadcast their rows, in a workgroup of depth 1; got broadcast = "
                 f"{self.broadcast}, depth = {self.depth}"
@@ -155,11 +155,11 @@ class Tile(_Blocked):
             are contiguous in memory is read in vectors.
     """
 
-    row: tuple[int, ...]
-    column: tuple[int, ...]
-    chunk: int = 0
-    inner: int = -1
-    steps: int = 1
+    row: Loops
+    column: Loops
+    chunk: Natural = 0
+    inner: LoopOrLast = -1
+    steps: Positive = 1
 
     def extents(self, grid: Sequence[int]) -> Extents:
         """Returns the extents of everything else, of the rows and of the columns."""
@@ -253,24 +253,25 @@ Schedule: TypeAlias = (
 ARCHETYPES: dict[str, Callable[..., Schedule]] = {kind.archetype: kind for kind in get_args(Schedule)}
 """The constructor of each archetype's schedule; `schedule_of` checks the names of the fields."""
 
-EXTENTS = ("workgroup", "groups")
-LOOPS = ("row", "column")
-LEAST = {"broadcast": 0, "chunk": 0, "inner": -1, "direct_rows": 0, "direct_columns": 0, "pairs": 0}
-"""The minimum of the fields that may be less than 1."""
+SIDES = ("row", "column")
+"""The settings that list the grid loops of a side."""
+
+FIRST = ("workgroup", "groups", *SIDES)
+"""The settings that are printed first."""
 
 
 def fields_of(schedule: Schedule) -> dict[str, int | tuple[int, ...]]:
     """Returns the fields of a schedule that differ from their defaults."""
     return {
         name: getattr(schedule, name)
-        for name, default in _defaults(type(schedule)).items()
-        if getattr(schedule, name) != default
+        for name, setting in _settings(type(schedule)).items()
+        if getattr(schedule, name) != setting.default
     }
 
 
 def loops_of(schedule: Schedule) -> list[int]:
     """Returns the grid loops that form the rows and the columns of a schedule; none if it has neither."""
-    return [loop for name in LOOPS for loop in cast("tuple[int, ...]", getattr(schedule, name, ()))]
+    return [loop for name in SIDES for loop in cast("tuple[int, ...]", getattr(schedule, name, ()))]
 
 
 def schedule_of(archetype: object, parameters: Mapping[str, object]) -> Schedule:
@@ -282,41 +283,21 @@ def schedule_of(archetype: object, parameters: Mapping[str, object]) -> Schedule
     kind = ARCHETYPES.get(archetype) if isinstance(archetype, str) else None
     if kind is None:
         raise ValueError(f"a schedule's archetype must be one of {', '.join(ARCHETYPES)}, got {archetype}")
-    defaults = _defaults(kind)
-    unknown = [name for name in parameters if name not in defaults]
+    settings = _settings(kind)
+    unknown = [name for name in parameters if name not in settings]
     if unknown:
-        raise ValueError(f"a {archetype} schedule has no field {unknown[0]}; its fields are {', '.join(defaults)}")
-    for name, default in defaults.items():
-        if name not in parameters and default is MISSING:
+        raise ValueError(f"a {archetype} schedule has no field {unknown[0]}; its fields are {', '.join(settings)}")
+    for name, setting in settings.items():
+        if name not in parameters and setting.is_required:
             raise ValueError(f"a {archetype} schedule needs {name}")
-    return kind(**{name: _checked(name, value) for name, value in parameters.items()})
+    return kind(**{name: settings[name].checked(value, f"a schedule's {name}") for name, value in parameters.items()})
 
 
-def _checked(name: str, value: object) -> int | tuple[int, ...]:
-    if name not in (*EXTENTS, *LOOPS):
-        least = LEAST.get(name, 1)
-        if not _is_integer(value, least):
-            raise ValueError(f"a schedule's {name} must be an integer of at least {least}, got {value}")
-        return cast(int, value)
-    least = 1 if name in EXTENTS else 0
-    numbers = tuple(cast("Sequence[object]", value)) if isinstance(value, list | tuple) else None
-    if numbers is None or not all(_is_integer(number, least) for number in numbers):
-        raise ValueError(f"a schedule's {name} must be a list of integers of at least {least}, got {value}")
-    if name in EXTENTS and len(numbers) != 3:
-        raise ValueError(f"a schedule's {name} must be three extents, got {list(numbers)}")
-    return cast("tuple[int, ...]", numbers)
-
-
-def _is_integer(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 31
-
-
-@lru_cache
-def _defaults(kind: Any) -> dict[str, object]:
-    """Returns the fields of a schedule type with their defaults, in the order of the printed form."""
-    defaults = {field.name: field.default for field in fields(kind)}
-    first = [name for name in (*EXTENTS, *LOOPS) if name in defaults]
-    return {name: defaults[name] for name in (*first, *(name for name in defaults if name not in first))}
+def _settings(kind: Any) -> dict[str, Setting]:
+    """Returns the settings of a schedule type, in the order of the printed form."""
+    settings = settings_of(kind)
+    first = [name for name in FIRST if name in settings]
+    return {name: settings[name] for name in (*first, *(name for name in settings if name not in first))}
 
 
 @irdl_attr_definition

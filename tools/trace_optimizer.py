@@ -23,7 +23,7 @@ from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.updates import updates_of
 from tensorgrad.tracing.dtypes import Spec
 
-NOT_WRITTEN = ("minimize", "optimizer", "transformation", "zeros_of")
+NOT_WRITTEN = ("clip_gradients", "minimize", "optimizer", "transformation", "zeros_of")
 """Functions that take functions, so they can't be written here."""
 WRITTEN: dict[str, Callable[..., Any]] = {
     name: getattr(optim, name)

@@ -487,7 +487,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's groups must be three extents, got [8]
+// CHECK: a schedule's groups must be 3 extents, got [8]
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):

@@ -484,7 +484,7 @@ func.func @f(%x: tensor<3xi32>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>) {
-  // CHECK: tg.shift_left: takes integer elements, got f32
+  // CHECK: tg.shift_left: takes integers, not f32
   %0 = tg.shift_left %x, %x : tensor<3xf32>, tensor<3xf32>
   func.return
 }
