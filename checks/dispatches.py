@@ -21,7 +21,7 @@ from tensorgrad.checks.perturbation import perturbed, perturbed_sum
 from tensorgrad.checks.tolerance import is_float
 from tensorgrad.checks.widening import widened_kernel
 from tensorgrad.dialects import buf
-from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
+from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp, view_of
 from tensorgrad.dialects.signature import NAME, read_slot
 from tensorgrad.interpreters.functions import function_of
 from tensorgrad.interpreters.prepared import PreparedKernel, poison
@@ -263,7 +263,7 @@ class PlannedSteps:
     def _place(self, value: SSAValue, times: tuple[int, ...]) -> OperandLocation:
         """Returns the location of a view, or of a row of one in an iteration of the enclosing loops."""
         row = value.owner if isinstance(value.owner, RowOp) else None
-        view = cast(buf.ViewOp, value.owner) if row is None else row.base
+        view = view_of(value)
         element, start = buf.element_of(value), view.start
         if row is not None:
             start += buf.element_bytes(element) * row.start([times[self._depths[index]] for index in row.indices])

@@ -23,8 +23,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.buf import ArenaOp, DispatchOp, ViewOp
-from tensorgrad.dialects.buf_control import RowOp
+from tensorgrad.dialects.buf import ArenaOp, DispatchOp
+from tensorgrad.dialects.buf_control import view_of
 from tensorgrad.dialects.locations import line_in
 from tensorgrad.dialects.signature import Role, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
@@ -352,8 +352,8 @@ def _contents(op: DispatchOp) -> Contents:
     """Returns the contents of a dispatch's bindings that are integer constants or hold an iteration index."""
     result: dict[int, Array] = {}
     for binding, value in enumerate(op.bindings):
-        view = value.owner.base if isinstance(value.owner, RowOp) else value.owner
-        if isinstance(view, ViewOp) and _is_integer(value):
+        view = view_of(value)
+        if _is_integer(value):
             constant = read_slot(view.attributes).value
             if constant is not None:
                 result[binding] = dense_to_numpy(cast("DenseIntOrFPElementsAttr[IntegerType]", constant)).reshape(-1)

@@ -470,10 +470,10 @@ KERNELS = "buf.kernels"
 
 @irdl_op_definition
 class DispatchOp(IRDLOperation):
-    """Dispatches a `wgsl.kernel` over a grid of workgroups; its bindings are the operands, in order.
+    """Dispatches a `wgsl.kernel`, a `cpu.kernel` or an `llvm.func` over a grid of workgroups.
 
-    With `indirect`, the three numbers of workgroups are read from a buffer at run time. A dispatch replaces one
-    `buf.kernel`, unless the attribute `buf.kernels` gives another number.
+    Its bindings are the operands, in order. With `indirect`, the three numbers of workgroups are read from a buffer at
+    run time. A dispatch replaces one `buf.kernel`, unless the attribute `buf.kernels` gives another number.
 
     Example:
         buf.dispatch @thread0 workgroups = [4, 1, 1] (%1, %2) : memref<256xf32>, memref<256xf32>

@@ -7,6 +7,7 @@ Before `plan-memory`, a function with loops or branches runs others, which conta
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -129,6 +130,11 @@ class RunOp(IRDLOperation):
     def written(self) -> tuple[SSAValue, ...]:
         """The buffers that it writes."""
         return (*self.last, *self.stacks)
+
+    def arguments_of(self, block: Block) -> dict[str, list[SSAValue]]:
+        """Returns the arguments of the function's block, by the group of operands that they stand for."""
+        sizes, arguments = [len(getattr(self, name)) for name in GROUPS], iter(block.args)
+        return {name: list(islice(arguments, size)) for name, size in zip(GROUPS, sizes, strict=True)}
 
     def expected(self) -> list[Attribute]:
         """Returns the types that the function's arguments must have."""
@@ -357,6 +363,11 @@ class RowOp(IRDLOperation):
             raise VerifyException(f"a row of {self.view.type} must have its element type, got {self.result.type}")
         if self.at.data.num_dims != len(self.indices) or len(self.at.data.results) != 1:
             raise VerifyException("the map must take the indices to the position of the first element")
+
+
+def view_of(value: SSAValue) -> ViewOp:
+    """Returns the view that defines a buffer of a function with planned memory, or contains it as a row."""
+    return value.owner.base if isinstance(value.owner, RowOp) else cast(ViewOp, value.owner)
 
 
 def row_type(kind: Attribute) -> Buffer:

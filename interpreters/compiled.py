@@ -335,14 +335,14 @@ def _meaning(op: RegionOp, bodies: Sequence[CompiledBlock]) -> Several:
 
 
 def _scan(op: ScanOp, body: CompiledBlock) -> Several:
-    first, second, carries = len(op.consts), len(op.consts) + op.carries, op.carries
+    carries = op.carries
     kinds = [cast(Tensor, result.type) for result in op.results[carries:]]
     stacks_of = [(kind.get_shape(), numpy_dtype(kind)) for kind in kinds]
     positions = range(op.count)
     order = positions if op.reverse is None else positions[::-1]
 
     def run(*values: NumpyArray) -> Sequence[NumpyArray]:
-        consts, carry, xs = values[:first], values[first:second], values[second:]
+        consts, carry, xs = op.split(values)
         stacks = [np.empty(shape, dtype) for shape, dtype in stacks_of]
         for position in order:
             results = body.run(*consts, *carry, *(x[position, ...] for x in xs))

@@ -167,9 +167,8 @@ class Unrolling:
         if op.count is None:
             self.run(block, {a: env[value] for a, value in zip(arguments, op.operands, strict=True)})
             return
-        first = len(op.consts)
-        before = arguments[first : first + len(op.init)]
-        after = arguments[len(arguments) - len(op.stacks) - len(op.last) : len(arguments) - len(op.stacks)]
+        groups = op.arguments_of(block)
+        before, after = groups["init"], groups["last"]
         carried = [env[value] for value in op.init]
         for iteration in range(op.count):
             position = op.position(iteration)

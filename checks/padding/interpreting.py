@@ -79,8 +79,8 @@ def _scanned(op: Operation, operands: Sequence[ElementFacts]) -> list[ElementFac
     masks it, it depends on padding from there on.
     """
     assert isinstance(op, ScanOp)
-    consts, rest = operands[: len(op.consts)], operands[len(op.consts) :]
-    carry, sequences = list(rest[: op.carries]), rest[op.carries :]
+    consts, init, sequences = op.split(operands)
+    carry = list(init)
     positions = range(op.count - 1, -1, -1) if op.reverse is not None else range(op.count)
     stacks: list[list[ElementFacts]] = [[] for _ in op.results[op.carries :]]
     before: list[ElementFacts] | None = None

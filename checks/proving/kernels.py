@@ -17,8 +17,8 @@ from tensorgrad.checks.proving.properties import Instances, Property, Status, Su
 from tensorgrad.checks.proving.symbols import Symbols
 from tensorgrad.checks.proving.terms import Condition, Linear, Variable, nonnegative, number, of_atom
 from tensorgrad.dialects import cpu, wgsl
-from tensorgrad.dialects.buf import DispatchOp, ViewOp
-from tensorgrad.dialects.buf_control import RowOp
+from tensorgrad.dialects.buf import DispatchOp
+from tensorgrad.dialects.buf_control import view_of
 from tensorgrad.dialects.signature import read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 
@@ -162,9 +162,8 @@ def _contents(dispatch: DispatchOp) -> dict[int, tuple[int, ...]]:
     """Returns the integers in a dispatch's bindings whose contents are constant."""
     result: dict[int, tuple[int, ...]] = {}
     for place, value in enumerate(dispatch.bindings):
-        view = value.owner.base if isinstance(value.owner, RowOp) else value.owner
-        if isinstance(view, ViewOp) and isinstance(value.type, MemRefType):
-            held = read_slot(view.attributes).value
+        if isinstance(value.type, MemRefType):
+            held = read_slot(view_of(value).attributes).value
             if held is not None and isinstance(value.type.element_type, IntegerType):
                 array = dense_to_numpy(cast("DenseIntOrFPElementsAttr[IntegerType]", held)).reshape(-1)
                 result[place] = tuple(array.tolist())

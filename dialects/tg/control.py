@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i1, i32
 from xdsl.ir import Attribute, Block, BlockArgument, OpResult, Region, SSAValue
@@ -36,6 +36,8 @@ from tensorgrad.dialects.tg.call import (
     print_signature,
     returned,
 )
+
+T = TypeVar("T")
 
 
 @irdl_op_definition
@@ -105,9 +107,14 @@ class ScanOp(IRDLOperation):
     @property
     def arguments(self) -> tuple[tuple[BlockArgument, ...], tuple[BlockArgument, ...], tuple[BlockArgument, ...]]:
         """The body's arguments: constants, carried values, slices."""
-        args, first = self.body.block.args, len(self.consts)
-        second = first + len(self.init)
-        return tuple(args[:first]), tuple(args[first:second]), tuple(args[second:])
+        consts, carried, slices = self.split(self.body.block.args)
+        return tuple(consts), tuple(carried), tuple(slices)
+
+    def split(self, values: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
+        """Returns, of values for all operands, those for the constants, the carried values and the sequences."""
+        first = len(self.consts)
+        second = first + self.carries
+        return values[:first], values[first:second], values[second:]
 
     def set_operands(self, consts: Sequence[SSAValue], init: Sequence[SSAValue], xs: Sequence[SSAValue]) -> None:
         """Replaces all operands; the caller must update the body's arguments."""

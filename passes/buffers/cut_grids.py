@@ -15,7 +15,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.buf import VALUE, KernelOp, ViewOp, buffer_type, element_bytes, element_of, shape_of
-from tensorgrad.dialects.buf_control import RepeatOp
+from tensorgrad.dialects.buf_control import RepeatOp, view_of
 from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.boxes import Boxes
@@ -25,7 +25,6 @@ from tensorgrad.passes.analyses.storage import accesses_of, bindings_of, count_b
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.boxed_parts import BoxedParts
 from tensorgrad.passes.codegen.choose import choose
-from tensorgrad.passes.codegen.common.control import view_of
 from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 

@@ -42,7 +42,7 @@ from tensorgrad.dialects.buf import (
     element_of,
     shape_of,
 )
-from tensorgrad.dialects.buf_control import RepeatOp, RowOp
+from tensorgrad.dialects.buf_control import RepeatOp, RowOp, view_of
 from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.functions import find_function
 from tensorgrad.dialects.locations import line_of
@@ -241,7 +241,7 @@ class _Builder:
     def _binding(self, value: SSAValue, access: str, loops: tuple[RepeatOp, ...]) -> Binding:
         """Returns a binding; one to a row has a byte stride for each enclosing loop."""
         row = value.owner if isinstance(value.owner, RowOp) else None
-        view = cast(ViewOp, value.owner) if row is None else row.base
+        view = view_of(value)
         size = rounded_up(buffer_bytes(cast("MemRefType[Attribute]", value.type)), 4)
         if row is None:
             return Binding(self.arena_index[view.arena], view.start, size, access)

@@ -49,10 +49,7 @@ def batch_scan(op: ScanOp, known: dict[SSAValue, SSAValue], count: int, builder:
     set_returned(body, results)
     _erase_replaced(body, inside)
     operands = [_operand(builder, op, known, position, is_batched, count) for position, is_batched in enumerate(has)]
-    split = first + carries
-    new_op = ScanOp.of(
-        operands[:first], operands[first:split], operands[split:], op.count, op.reverse is not None, body
-    )
+    new_op = ScanOp.of(*op.split(operands), op.count, op.reverse is not None, body)
     new_op.location = op.location
     builder.insert(new_op)
     for i, (old, new) in enumerate(zip(op.results, new_op.results, strict=True)):

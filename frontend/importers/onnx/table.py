@@ -18,8 +18,6 @@ from tensorgrad.tracing.tracer import as_array
 Value: TypeAlias = "NumpyArray | Tensor | list[Any] | None"
 """A value of a graph: a constant as it is in the file, a tensor, a sequence, or an optional one that is absent."""
 
-Results: TypeAlias = "Value | tuple[Value, ...]"
-
 
 class Role(Enum):
     """What an op uses an array of the file for; see `tensorgrad.importers.onnx.weights`."""

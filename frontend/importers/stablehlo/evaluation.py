@@ -68,14 +68,11 @@ def _function(region: Region, calls: Calls) -> Any:
 
 
 def _scanned(op: ScanOp, operands: Sequence[Tensor], calls: Calls) -> Sequence[Tensor]:
-    first, second = len(op.consts), len(op.consts) + op.carries
-    consts = operands[:first]
+    consts, init, sequences = op.split(operands)
 
     def body(carry: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         results = applied(op.body.block, [*consts, *carry, *elements], calls)
         return results[: op.carries], results[op.carries :]
 
-    carry, stacks = tg.scan(
-        body, list(operands[first:second]), list(operands[second:]), op.count, reverse=op.reverse is not None
-    )
+    carry, stacks = tg.scan(body, list(init), list(sequences), op.count, reverse=op.reverse is not None)
     return [*carry, *stacks]

@@ -127,13 +127,12 @@ class Flow:
             for part in op.parts:
                 self._join(op.result, part)
         elif isinstance(op, RunOp):
-            arguments = self._functions[op.function].body.block.args
+            block = self._functions[op.function].body.block
             operands = [operand for name in GROUPS for operand in getattr(op, name)]
-            for argument, operand in zip(arguments, operands, strict=True):
+            for argument, operand in zip(block.args, operands, strict=True):
                 self._join(operand, argument)
             if op.count is not None:
-                before = arguments[len(op.consts) : len(op.consts) + len(op.init)]
-                for init, last, argument in zip(op.init, op.last, before, strict=True):
+                for init, last, argument in zip(op.init, op.last, op.arguments_of(block)["init"], strict=True):
                     self._join(init, last)
                     self._join(init, argument)
                     carried.append(init)

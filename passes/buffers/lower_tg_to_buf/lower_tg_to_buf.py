@@ -20,6 +20,7 @@ from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf import buffer_type, element_bytes, pack_of
 from tensorgrad.dialects.buf import element_of as buffer_element
 from tensorgrad.dialects.buf import shape_of as buffer_shape
+from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, dense, int_list, ints, numpy_dtype, size_of, splat_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -77,9 +78,7 @@ class LowerTgToBufPass(LevelPass):
     target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        for function in list(op.ops):
-            if not isinstance(function, FuncOp) or not function.body.blocks:
-                continue
+        for function in defined_functions(op):
             block_of(function)
             if has_control(function):
                 Outlining(op, function, lambda part: _Lowering(part, self.target).run()).run()

@@ -167,7 +167,8 @@ class ControlTree:
     def _place_carried(self, op: RunOp, count: int, env: Env, loops: tuple[Loop, ...]) -> None:
         """Assigns each value that a loop carries one buffer if its update can be in place, else two."""
         function = self._callee(op.function, op.expected())
-        old, new = _carried(op, function)
+        arguments = op.arguments_of(function.body.block)
+        old, new = arguments["init"], arguments["last"]
         in_place = _updates_in_place(function)
         for init, last, before, after in zip(op.init, op.last, old, new, strict=True):
             if in_place.get(after) is before:
@@ -179,9 +180,8 @@ class ControlTree:
 
     def _run(self, op: RunOp, env: Env, loops: tuple[Loop, ...]) -> list[Item]:
         function = self._callee(op.function, op.expected())
-        arguments = list(function.body.block.args)
         if op.count is None:
-            inner: Env = {a: env[value] for a, value in zip(arguments, op.operands, strict=True)}
+            inner: Env = {a: env[value] for a, value in zip(function.body.block.args, op.operands, strict=True)}
             for new, old in _updates_in_place(function).items():
                 if new in inner:
                     self.in_place.add(inner[new].root)
@@ -191,14 +191,14 @@ class ControlTree:
         self.loops.append(loop)
         iteration: AffineExpr = AffineDimExpr(0)
         position = iteration * -1 + (op.count - 1) if op.reverse is not None else iteration
-        old, new = _carried(op, function)
-        rows, stacks = _sliced(op, function)
+        arguments = op.arguments_of(function.body.block)
         inner = dict[SSAValue, ValueLocation]()
-        for value, argument in zip((*op.consts, *op.constants), _whole(op, function), strict=True):
+        whole = *arguments["consts"], *arguments["constants"]
+        for value, argument in zip((*op.consts, *op.constants), whole, strict=True):
             inner[argument] = env[value]
-        for value, argument in (*zip(op.over, rows, strict=True), *zip(op.stacks, stacks, strict=True)):
+        for value, argument in zip((*op.over, *op.stacks), (*arguments["over"], *arguments["stacks"]), strict=True):
             inner[argument] = env[value].row(loop, position, row_type(value.type).element_count())
-        for init, before, after in zip(op.init, old, new, strict=True):
+        for init, before, after in zip(op.init, arguments["init"], arguments["last"], strict=True):
             place = env[init]
             inner[before] = inner[after] = place
             if place.root.size != _size(init):
@@ -253,26 +253,6 @@ class ControlTree:
 
 def _size(value: SSAValue) -> int:
     return buffer_bytes(cast(Buffer, value.type))
-
-
-def _carried(op: RunOp, function: FuncOp) -> tuple[list[SSAValue], list[SSAValue]]:
-    """Returns a loop body's arguments for the current and for the next carried values."""
-    args, count = list(function.body.block.args), len(op.init)
-    after = len(args) - len(op.stacks) - count
-    return list(args[len(op.consts) : len(op.consts) + count]), list(args[after : after + count])
-
-
-def _sliced(op: RunOp, function: FuncOp) -> tuple[list[SSAValue], list[SSAValue]]:
-    """Returns a loop body's arguments for the slices that it reads, and for those that it writes."""
-    args, first = list(function.body.block.args), len(op.consts) + len(op.init)
-    return list(args[first : first + len(op.over)]), list(args[len(args) - len(op.stacks) :])
-
-
-def _whole(op: RunOp, function: FuncOp) -> list[SSAValue]:
-    """Returns a loop body's loop-invariant arguments."""
-    args = list(function.body.block.args)
-    first = len(op.consts) + len(op.init) + len(op.over)
-    return [*args[: len(op.consts)], *args[first : first + len(op.constants)]]
 
 
 def _updates_in_place(function: FuncOp) -> dict[SSAValue, SSAValue]:

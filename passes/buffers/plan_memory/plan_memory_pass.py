@@ -31,7 +31,7 @@ from tensorgrad.dialects.buf import (
     parts_of,
 )
 from tensorgrad.dialects.buf_control import BranchOp, RowOp
-from tensorgrad.dialects.functions import is_private
+from tensorgrad.dialects.functions import defined_functions, is_private
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.signature import Role, Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
@@ -93,7 +93,7 @@ class PlanMemoryPass(LevelPass):
     target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        functions = [function for function in op.ops if isinstance(function, FuncOp) and function.body.blocks]
+        functions = defined_functions(op)
         for function in functions:
             if has_calls(function) and not is_private(function):
                 _ControlPlan(op, function, self.target).run()

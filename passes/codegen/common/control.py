@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.buf import ArenaOp, ViewOp
+from tensorgrad.dialects.buf import ArenaOp
 from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.dialects.signature import Role
 from tensorgrad.passes.codegen.common.block_builder import BlockBuilder
@@ -142,11 +142,6 @@ def write_choice(
                 code.put(code.select(runs, number, zero), block.args[-1], code.number(position))
                 position += 1
     return block
-
-
-def view_of(value: SSAValue) -> ViewOp:
-    """Returns the view that defines a buffer, or contains it as a row."""
-    return value.owner.base if isinstance(value.owner, RowOp) else cast(ViewOp, value.owner)
 
 
 def counter_of(index: SSAValue) -> SSAValue:

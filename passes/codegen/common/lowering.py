@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KERNELS, ArenaOp, Buffer, DispatchOp, KernelOp, ViewOp, buffer_type, element_of
-from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
+from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, view_of
 from tensorgrad.dialects.dispatched import Extents
 from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.locations import line_of
@@ -28,7 +28,7 @@ from tensorgrad.passes.analyses.graph import steps_of
 from tensorgrad.passes.analyses.identity import kernel_structure, teams_of
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS, bytes_moved, flops
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.codegen.common.control import BufferLocation, Condition, Moves, Starts, view_of, write_choice
+from tensorgrad.passes.codegen.common.control import BufferLocation, Condition, Moves, Starts, write_choice
 from tensorgrad.passes.codegen.common.kernel_code import Binding, Code
 from tensorgrad.passes.codegen.common.placing import Placing
 from tensorgrad.passes.scalars import Value

@@ -22,12 +22,12 @@ from tensorgrad.dialects.buf import (
     element_bytes,
     element_of,
 )
-from tensorgrad.dialects.buf_control import RowOp
+from tensorgrad.dialects.buf_control import RowOp, view_of
 from tensorgrad.dialects.signature import ROLE, Role, Slot
 from tensorgrad.dialects.tg.base import dense
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.storage import PEAK_BYTES, bindings_of, chunk_bytes
-from tensorgrad.passes.codegen.common.control import MOST_COUNTERS, BufferLocation, Entry, Row, counter_of, view_of
+from tensorgrad.passes.codegen.common.control import MOST_COUNTERS, BufferLocation, Entry, Row, counter_of
 from tensorgrad.runtime.target import Target
 
 STARTS = "starts"

@@ -32,6 +32,7 @@ from tensorgrad.dialects.buf import (
     loop_extents,
     shape_of,
 )
+from tensorgrad.dialects.buf_control import view_of
 from tensorgrad.dialects.dispatched import Extents
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.native_schedules import NativeSchedule
@@ -51,7 +52,7 @@ from tensorgrad.passes.analyses.storage import bindings_of
 from tensorgrad.passes.analyses.trips import EXCLUSIVE, LARGEST_INDEX
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.codegen.common.blocked_sums import block_sums
-from tensorgrad.passes.codegen.common.control import Moves, view_of
+from tensorgrad.passes.codegen.common.control import Moves
 from tensorgrad.passes.codegen.common.frame import Arrays, Frame
 from tensorgrad.passes.codegen.common.hoisting import carry_addresses, hoist_invariants
 from tensorgrad.passes.codegen.common.kernel_code import Code

@@ -184,13 +184,12 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
     First its initial layout, for which zeros count as a partial sum; then, if it is initially replicated, the layout
     in which an iteration returns it; then replicated.
     """
-    first, second = len(op.consts), len(op.consts) + op.carries
     operands = [d.resolved(operand, value) for operand, value in zip(operands, op.operands, strict=True)]
-    consts = operands[:first]
-    xs = [d.whole(operand) if operand.axis == 0 else operand for operand in operands[second:]]
+    consts, init, sequences = op.split(operands)
+    xs = [d.whole(operand) if operand.axis == 0 else operand for operand in sequences]
     rows = [WHOLE if row.axis is None else row.layout.along(row.axis - 1) for row in xs]
-    begun = [operand.layout for operand in operands[first:second]]
-    carried = [PARTIAL if splat_value(operand.value) == 0 else operand.layout for operand in operands[first:second]]
+    begun = [operand.layout for operand in init]
+    carried = [PARTIAL if splat_value(operand.value) == 0 else operand.layout for operand in init]
     changed = [False] * op.carries
     while True:
         layouts = [*(placed.layout for placed in consts), *carried, *rows]
@@ -204,7 +203,7 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
             break
     stacks = [WHOLE if layout.partial else layout for layout in inner[op.carries :]]
     body, _ = _body(d, op.body.block, layouts, [*carried, *stacks])
-    init = [d.as_layout(operand, layout) for operand, layout in zip(operands[first:second], carried, strict=True)]
+    init = [d.as_layout(operand, layout) for operand, layout in zip(init, carried, strict=True)]
     scan = ScanOp.of(
         [placed.value for placed in consts],
         [placed.value for placed in init],
