@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tensorgrad.runtime.errors import MALFORMED, InputError, ProgramError, TargetError
-from tensorgrad.runtime.files import check_shape, read_safetensors, write_safetensors
+from tensorgrad.runtime.files import read_safetensors, write_safetensors
 from tensorgrad.runtime.notebooks import html_table
 from tensorgrad.runtime.plan import (
-    COLLECTIVES,
-    COUNTS_BYTES,
     HOST_DTYPES,
     MOST_MOVING,
     PERSISTENT_ROLES,
-    TENSOR_BUFFERS,
     WIDENED,
     WORD,
     Binding,
@@ -41,11 +37,10 @@ from tensorgrad.runtime.plan import (
     touched,
     unrolled,
 )
-from tensorgrad.runtime.requests import check_requests
 from tensorgrad.runtime.schema import Name, check, read, write
-from tensorgrad.runtime.shaders import check_shader
 from tensorgrad.runtime.target import Features, Target, check_features
 from tensorgrad.runtime.texts import json_text, parsed_json
+from tensorgrad.runtime.validation import check_loops, check_parts, require
 from tensorgrad.runtime.weights import F32, SCALE, unpacked
 
 __all__ = [
@@ -74,10 +69,6 @@ __all__ = [
 
 FORMAT = "tensorgrad-program"
 FORMAT_VERSION = 2
-MOST_COMMANDS = 1 << 22
-"""The most dispatches and copies in a step, as each is encoded anew in every step."""
-MOST_LOOPS = 32
-"""The most loops inside each other."""
 DISPATCH_COSTS = "dispatch_costs"
 """The statistic with the cost of each dispatch and copy of the plan, in order: bytes moved, floating-point ops."""
 LOOP_ITERATIONS = "loop_iterations"
@@ -143,30 +134,14 @@ class Program:
         Raises:
             ProgramError: The program is malformed; says how.
         """
-        _check_loops(self.plan)
+        check_loops(self.plan)
         check(self, ProgramError)
         self._check_relations()
 
     def _check_relations(self) -> None:
         """Checks what the annotations of fields don't say."""
         _check_version(str(self.format_version), "format version")
-        _check_kernels(self.kernels)
-        _check_buffers(self.buffers)
-        _check_tensors(self.tensors, self.buffers)
-        shaders = any(kernel.language == "wgsl" for kernel in self.kernels)
-        if shaders:
-            _check_stored(self.tensors)
-        commands = _commands(self.plan)
-        _require(commands <= MOST_COMMANDS, f"a step runs {commands} dispatches and copies, at most {MOST_COMMANDS}")
-        for position, (step, counts) in enumerate(runs(self.plan)):
-            if isinstance(step, Dispatch):
-                _check_dispatch(step, f"dispatch {position} ({step.label!r})", self, counts)
-            elif isinstance(step, Collective):
-                _check_collective(step, f"collective {position} ({step.label!r})", self.buffers)
-            elif isinstance(step, Copy):
-                _check_copy(step, f"copy {position}", self.buffers)
-        _check_written(self.tensors, self.plan)
-        check_requests(self.plan, is_native=not shaders)
+        check_parts(self.kernels, self.buffers, self.tensors, self.plan)
 
     def check_fits(self, target: Target) -> None:
         """Checks that a device of this target can run the program.
@@ -247,178 +222,11 @@ class Program:
         return program, state_in(program, tensors, str(path))
 
 
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ProgramError(message)
-
-
 def _check_version(version: str | None, what: str) -> None:
     """Checks the version of a format, and says who is behind: the file or this release."""
     is_newer = version is not None and version.isdecimal() and int(version[:9]) > FORMAT_VERSION
     advice = "update tensorgrad" if is_newer else "save the program again"
-    _require(version == str(FORMAT_VERSION), f"{what} {version}; this release reads version {FORMAT_VERSION}: {advice}")
-
-
-def _unique(names: Iterable[str], what: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        _require(name not in seen, f"two {what}s are named {name!r}")
-        seen.add(name)
-
-
-def _check_kernels(kernels: Sequence[Kernel]) -> None:
-    _unique((kernel.entry for kernel in kernels if kernel.language == "llvm"), "kernel")
-    for index, kernel in enumerate(kernels):
-        where = f"kernel {index} ({kernel.entry!r})"
-        _require(kernel.language == kernels[0].language, f"{where}: a program's kernels are in one language")
-        if kernel.language == "wgsl":
-            check_shader(kernel.code, where)
-        else:
-            _require(f"define void @{kernel.entry}(" in kernel.code, f"{where}: its code does not define it")
-
-
-def _check_buffers(buffers: Sequence[Buffer]) -> None:
-    _unique((buffer.name for buffer in buffers), "buffer")
-    for buffer in buffers:
-        where = f"buffer {buffer.name!r}"
-        if buffer.role == ProgramRole.CONSTANT:
-            _require(buffer.data is not None, f"{where}: a constant has no data")
-        else:
-            _require(buffer.data is None, f"{where}: only constants have data")
-        size = len(buffer.data or b"")
-        _require(size <= buffer.size, f"{where}: {size} bytes of data in {buffer.size}")
-    inputs = [buffer.name for buffer in buffers if buffer.role == ProgramRole.INPUT]
-    _require(len(inputs) <= 1, f"more than one input buffer: {', '.join(inputs)}")
-
-
-def _check_tensors(tensors: Sequence[TensorSlot], buffers: Sequence[Buffer]) -> None:
-    for slot in tensors:
-        where = f"{slot.role} {slot.name!r}"
-        stored = (None, WIDENED.get(slot.dtype))
-        _require(slot.stored in stored, f"{where}: {slot.dtype} is not stored as {slot.stored!r}")
-        try:
-            check_shape(where, slot.shape)
-        except ValueError as error:
-            raise ProgramError(str(error)) from None
-        _check_range(where, slot.buffer, slot.offset, slot.size, buffers)
-        role, needed = buffers[slot.buffer].role, TENSOR_BUFFERS[slot.role]
-        _require(role == needed, f"{where} lies in a buffer of role {role!r}, not {needed!r}")
-        if slot.role == ProgramRole.SCALAR:
-            _require(slot.shape == (), f"{where}: a scalar of shape {slot.shape}")
-        if slot.formula is not None:
-            _require(slot.role == ProgramRole.SCALAR, f"{where}: only scalars have a formula")
-    _unique((slot.name for slot in tensors if slot.role in PERSISTENT_ROLES), "parameter or state tensor")
-    for role in (ProgramRole.INPUT, ProgramRole.SCALAR, ProgramRole.OUTPUT):
-        _unique((slot.name for slot in tensors if slot.role == role), role)
-    _check_disjoint([slot for slot in tensors if slot.role != ProgramRole.OUTPUT and slot.size])
-
-
-def _check_stored(tensors: Sequence[TensorSlot]) -> None:
-    """Checks dtypes for shaders, which have no f64 and can't store integers narrower than a word."""
-    for slot in tensors:
-        where = f"{slot.role} {slot.name!r}"
-        _require(slot.dtype != "f64", f"{where}: f64 is for native code alone")
-        wide = slot.dtype not in WIDENED or slot.stored is not None or slot.dtype == "bool"
-        _require(wide, f"{where}: shaders store no {slot.dtype}, but {WIDENED.get(slot.dtype)}")
-
-
-def _check_disjoint(slots: Sequence[TensorSlot]) -> None:
-    """Checks that tensors don't overlap. The caller excludes outputs, which may share one value."""
-    ordered = sorted(slots, key=lambda slot: (slot.buffer, slot.offset))
-    for first, second in itertools.pairwise(ordered):
-        _require(
-            first.buffer != second.buffer or first.offset + first.size <= second.offset,
-            f"{first.role} {first.name!r} and {second.role} {second.name!r} overlap",
-        )
-
-
-def _check_range(where: str, buffer: int, offset: int, size: int, buffers: Sequence[Buffer]) -> None:
-    _require(buffer < len(buffers), f"{where}: there is no buffer {buffer}")
-    room, end = buffers[buffer].size, offset + size
-    if end > room:
-        raise ProgramError(f"{where}: bytes {offset} to {end} of buffer {buffers[buffer].name!r}, which has {room}")
-
-
-def _check_loops(steps: Sequence[Step], depth: int = 0) -> None:
-    """Checks that a plan's loops have steps, and are not nested too deeply for recursive functions."""
-    _require(depth <= MOST_LOOPS, f"more than {MOST_LOOPS} loops are nested")
-    for step in steps:
-        if isinstance(step, Repeat):
-            _require(len(step.steps) > 0, "a loop has no steps")
-            _check_loops(step.steps, depth + 1)
-
-
-def _commands(steps: Sequence[Step]) -> int:
-    """Returns the number of dispatches and copies that run, over all loop iterations."""
-    return sum(step.count * _commands(step.steps) if isinstance(step, Repeat) else 1 for step in steps)
-
-
-def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[int, ...]) -> None:
-    _require(step.kernel < len(program.kernels), f"{where}: no kernel {step.kernel}")
-    for index, binding in enumerate(step.bindings):
-        location, buffer, moved = f"{where}, binding {index}", binding.buffer, 0
-        if strides := binding.strides:
-            _require(len(strides) == len(counts), f"{location} moves in {len(strides)} of {len(counts)} loops")
-            _require(binding.access == "read", f"{location} moves and is written")
-            moved = sum(stride * (count - 1) for stride, count in zip(strides, counts, strict=True))
-        _check_range(location, buffer, binding.offset, binding.size + moved, program.buffers)
-        if program.buffers[buffer].role == ProgramRole.CONSTANT and binding.access != "read":
-            raise ProgramError(f"{location} writes constant {program.buffers[buffer].name!r}")
-    _check_aliasing(step.bindings, where, program.buffers)
-    if step.indirect is not None:
-        buffer, offset = step.indirect
-        _check_range(f"{where}, numbers of workgroups", buffer, offset, COUNTS_BYTES, program.buffers)
-        _require(
-            all(binding.buffer != buffer for binding in step.bindings), f"{where} binds its own numbers of workgroups"
-        )
-
-
-def _check_aliasing(bindings: Sequence[Binding], where: str, buffers: Sequence[Buffer]) -> None:
-    """Checks that a dispatch uses each buffer with one access, as devices track it, and writes disjoint ranges."""
-    ordered = sorted(bindings, key=lambda binding: (binding.buffer, binding.offset))
-    for first, second in itertools.pairwise(ordered):
-        if first.buffer != second.buffer:
-            continue
-        name = buffers[first.buffer].name
-        _require(first.access == second.access, f"{where}: buffer {name!r} is bound both 'read' and 'read_write'")
-        _require(
-            first.access == "read" or first.offset + first.size <= second.offset,
-            f"{where}: two writable bindings of buffer {name!r} overlap",
-        )
-
-
-def _check_copy(step: Copy, where: str, buffers: Sequence[Buffer]) -> None:
-    _check_range(f"{where}, source", step.source, step.source_offset, step.size, buffers)
-    _check_range(f"{where}, destination", step.destination, step.destination_offset, step.size, buffers)
-    _require(step.source != step.destination, f"{where}: within buffer {buffers[step.source].name!r}")
-    _require(buffers[step.destination].role != ProgramRole.CONSTANT, f"{where} writes a constant")
-
-
-def _check_collective(step: Collective, where: str, buffers: Sequence[Buffer]) -> None:
-    _require(step.root < step.size, f"{where}: rank {step.root} of {step.size}")
-    _require(len(step.parts) > 0, f"{where} is empty")
-    inputs, outputs = COLLECTIVES[step.kind]
-    for buffer, offset, size in (*step.reads, *step.writes):
-        _check_range(where, buffer, offset, size, buffers)
-    for part in step.parts:
-        equal = part.count * (step.size if inputs else 1) == part.result_count * (step.size if outputs else 1)
-        _require(equal, f"{where}: {part.count} elements become {part.result_count} in a group of {step.size}")
-        _require(buffers[part.destination].role != ProgramRole.CONSTANT, f"{where} writes a constant")
-
-
-def _check_written(tensors: Sequence[TensorSlot], plan: Sequence[Step]) -> None:
-    """Checks that something writes each output, which would stay zero; what passes through is copied."""
-    written: dict[int, list[tuple[int, int]]] = {slot.buffer: [] for slot in tensors if slot.role == ProgramRole.OUTPUT}
-    for step, counts in runs(plan):
-        for buffer, start, size, is_written in touched(step, counts):
-            if is_written and buffer in written:
-                written[buffer].append((start, start + size))
-    for slot in tensors:
-        if slot.role == ProgramRole.OUTPUT and slot.size:
-            is_written = any(
-                start < slot.offset + slot.size and slot.offset < end for start, end in written[slot.buffer]
-            )
-            _require(is_written, f"no step of the plan writes output {slot.name!r}")
+    require(version == str(FORMAT_VERSION), f"{what} {version}; this release reads version {FORMAT_VERSION}: {advice}")
 
 
 def _within(target: Target, limit: str, value: int, where: str) -> None:
@@ -513,7 +321,7 @@ def read_program_file(path: str | os.PathLike[str]) -> tuple[dict[str, str], dic
         OSError: The file can't be read.
     """
     metadata, tensors = read_safetensors(path, ProgramError)
-    _require(metadata.get("format") == FORMAT, f"{path} holds no program")
+    require(metadata.get("format") == FORMAT, f"{path} holds no program")
     _check_version(metadata.get("format_version"), f"{path} is of format version")
     return metadata, tensors
 
@@ -603,7 +411,7 @@ def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str,
 
     try:
         slim = read(Program, parsed_json(text))
-        _check_loops(slim.plan)
+        check_loops(slim.plan)
         data = {name: array.tobytes() for name, array in tensors.items() if name.startswith(f"{prefix}constant/")}
         buffers = (replace(buffer, data=data.get(f"{prefix}constant/{buffer.name}")) for buffer in slim.buffers)
         program = replace(slim, buffers=tuple(buffers))

@@ -26,10 +26,11 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.errors import InputError, OptionError, ProgramError, TargetError
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, read_table
 from tensorgrad.runtime.files import MOST_AXES
-from tensorgrad.runtime.program import MOST_LOOPS, Program, Repeat
+from tensorgrad.runtime.program import Program, Repeat
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.texts import MOST_NESTED, json_text, parsed_json, read_text
+from tensorgrad.runtime.validation import MOST_LOOPS
 from tensorgrad.tools.arrays import named_array, named_arrays
 from tensorgrad.tools.inspecting import Inspect
 from tensorgrad.tools.launching import Launch
