@@ -23,6 +23,7 @@ from tensorgrad.dialects.tg import random as ops
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops import drawing
+from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     bitwise_left_shift,
@@ -33,10 +34,11 @@ from tensorgrad.ops.elementwise.arithmetic import (
     multiply,
     negative,
     remainder,
+    sign,
     subtract,
     where,
 )
-from tensorgrad.ops.elementwise.functions import log
+from tensorgrad.ops.elementwise.functions import log, log1p
 from tensorgrad.ops.promotion import as_tensor, bitcast, broadcast_shapes, broadcast_to, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import argmax
@@ -295,6 +297,35 @@ def gumbel(key: Key, shape: Shape = ()) -> Tensor:
 
 
 @recorded_whole
+def exponential(key: Key, shape: Shape = ()) -> Tensor:
+    """F32 of the exponential distribution with mean 1, `-log(1 - u)` of a uniform `u`; divide by another rate.
+
+    Raises:
+        OptionError: `key` is not a key.
+
+    Example:
+        >>> bool(tg.all(tg.random.exponential(tg.random.key(0), 100) >= 0))
+        True
+    """
+    return negative(log1p(negative(uniform(key, shape))))
+
+
+@recorded_whole
+def laplace(key: Key, shape: Shape = ()) -> Tensor:
+    """F32 of the Laplace distribution around 0 with scale 1: an exponential distribution to either side.
+
+    Raises:
+        OptionError: `key` is not a key.
+
+    Example:
+        >>> tg.random.laplace(tg.random.key(0), (2, 3)).shape
+        (2, 3)
+    """
+    side = uniform(key, shape, -1 + float(np.finfo(np.float32).eps), 1.0)
+    return multiply(sign(side), log1p(negative(absolute(side))))
+
+
+@recorded_whole
 def bernoulli(key: Key, p: TensorLike = 0.5, shape: Shape | None = None) -> Tensor:
     """Booleans that are true with probability `p`.
 
@@ -502,9 +533,11 @@ __all__ = [
     "categorical",
     "dropout",
     "erfinv",
+    "exponential",
     "fold_in",
     "gumbel",
     "key",
+    "laplace",
     "normal",
     "permutation",
     "randint",

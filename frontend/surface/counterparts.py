@@ -385,13 +385,15 @@ linalg.vector_norm   np.linalg.vector_norm torch.linalg.vector_norm     jnp
 
 onnx.save            -                    torch.onnx.export            -
 
-random.bernoulli     np.random.binomial   torch.bernoulli              jax.random.bernoulli
+random.bernoulli     -                    torch.bernoulli              jax.random.bernoulli
 random.bits          -                    -                            jax.random.bits
 random.categorical   np.random.choice     torch.multinomial            jax.random.categorical
 random.dropout       -                    F.dropout                    -
 random.fold_in       -                    -                            jax.random.fold_in
+random.exponential   np.random.exponential -                    jax.random.exponential
 random.gumbel        np.random.gumbel     -                            jax.random.gumbel
 random.key           -                    torch.manual_seed            jax.random.key,jax.random.PRNGKey
+random.laplace       np.random.laplace    -                            jax.random.laplace
 random.normal        np.random.randn      torch.randn,torch.normal     jax.random.normal
 random.permutation   np.random.permutation torch.randperm               jax.random.permutation
 random.randint       np.random.randint    torch.randint                jax.random.randint

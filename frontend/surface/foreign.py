@@ -51,6 +51,9 @@ _FACTORS = (
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "tensorgrad": {
+        "bucketize": "tg.searchsorted(boundaries, x) is that, side='right' its right=True",
+        "triu_indices": "np.triu_indices(n) is that: positions are constants",
+        "tril_indices": "np.tril_indices(n) is that: positions are constants",
         "associative_scan": _FOLDS,
         "baddbmm": "x + a @ b does that",
         "addmm": "x + a @ b does that",
@@ -132,6 +135,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "norm": "vector_norm and matrix_norm do that, and tg.norm",
     },
     "tensorgrad.nn": {
+        "EmbeddingBag": "tg.segment_sum(embedding(tokens), bags, count) is that, and tg.segment_mean",
+        "Transformer": "tg.nn.TransformerEncoder and tg.nn.TransformerDecoder are its halves",
+        "spectral_norm": "weight / tg.linalg.matrix_norm(weight, ord=2) is that, in a module of your own",
+        "weight_norm": "scale * weight / tg.norm(weight, axis=..., keepdims=True) is that, in a module of your own",
         "MultiheadAttention": (
             "tg.nn.MultiHeadAttention is that, where the batch comes first, booleans of masks say where to attend, and "
             "weights are not returned"
@@ -169,6 +176,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "Dataset": "tg.data.batches takes a dict of arrays, tg.data.generated a function",
     },
     "tensorgrad.random": {
+        "binomial": "tg.sum(tg.random.bernoulli(key, p, (n, *shape)), 0) draws",
         "choice": "tg.random.categorical draws by weight, tg.random.permutation an order",
         "manual_seed": "tg.random.key(seed) makes a key, which every function takes first",
         "rand": "tg.random.uniform(key, shape) draws",

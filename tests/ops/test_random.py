@@ -230,6 +230,14 @@ def test_distributions():
     assert np.mean(normal > 1.959964) == pytest.approx(0.025, abs=0.002)
     gumbel = np.asarray(random.gumbel(random.key(3), (200, 500)))
     assert np.isfinite(gumbel).all() and gumbel.mean() == pytest.approx(0.5772, abs=0.01)
+    exponential = np.asarray(random.exponential(random.key(4), (200, 500)))
+    assert exponential.min() >= 0 and np.isfinite(exponential).all()
+    assert [exponential.mean(), exponential.var()] == pytest.approx([1, 1], abs=0.03)
+    assert np.mean(exponential > np.log(20)) == pytest.approx(0.05, abs=0.003)
+    laplace = np.asarray(random.laplace(random.key(5), (200, 500)))
+    assert np.isfinite(laplace).all()
+    assert [laplace.mean(), laplace.var()] == pytest.approx([0, 2], abs=0.05)
+    assert np.mean(laplace > np.log(10)) == pytest.approx(0.05, abs=0.003)
 
 
 def test_uniform_takes_tensors_as_bounds():

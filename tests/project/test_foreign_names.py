@@ -132,6 +132,10 @@ HINTED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "x.dim": (lambda: X.dim(), "x.ndim is the number of axes"),
     "p.float": (lambda: untyped.nn.Linear(3, 2).weight.float(), "it has no values: model.initialized(seed)"),
+    "nn.EmbeddingBag": (lambda: untyped.nn.EmbeddingBag, "tg.segment_sum(embedding(tokens), bags, count) is that"),
+    "torch.bucketize": (lambda: untyped.bucketize, "tg.searchsorted(boundaries, x) is that"),
+    "random.binomial": (lambda: untyped.random.binomial, "tg.sum(tg.random.bernoulli(key, p, (n, *shape)), 0) draws"),
+    "nothing alike": (lambda: untyped.focal_loss, "no attribute 'focal_loss'"),
     "another case": (lambda: untyped.optim.ADAMW, "did you mean AdamW?"),
 }
 
