@@ -85,9 +85,10 @@ class LoopsSchedule(NativeSchedule):
 class PackedSchedule(NativeSchedule):
     """A matrix product in register blocks: one tile of results per task.
 
-    Grid loops that index only one operand are collapsed into one axis, as in `Tile`. For one range of the reduction at
-    a time, a task packs its columns of one operand and, block by block, its rows of the other, in the order in which
-    the innermost loop reads them. Packing also computes the operands' prologues. Operands may be read in place instead.
+    Grid loops that index only one operand are collapsed into one axis, as in `ContractionTile`. For one range of the
+    reduction at a time, a task packs its columns of one operand and, block by block, its rows of the other, in the
+    order in which the innermost loop reads them. Packing also computes the operands' prologues. Operands may be read in
+    place instead.
 
     The last block of rows overlaps the one before it so that it is whole; only rows that no other block has computed
     are stored. After the last whole block of columns, a narrower one ends at the last column; it belongs to the last

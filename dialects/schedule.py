@@ -139,7 +139,7 @@ class _Blocked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tile(_Blocked):
+class ContractionTile(_Blocked):
     """The tiling of a contraction's grid.
 
     The grid loops that index only one operand are collapsed into one axis, in order: the rows are those of one operand,
@@ -173,16 +173,16 @@ class Tile(_Blocked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContractionSchedule(Tile, Dispatched):
+class ContractionSchedule(ContractionTile, Dispatched):
     """One tile of results per workgroup, and a block of it in the registers of each thread."""
 
     archetype = "contraction"
 
     @staticmethod
-    def of(tile: Tile, grid: Sequence[int]) -> ContractionSchedule:
+    def of(tile: ContractionTile, grid: Sequence[int]) -> ContractionSchedule:
         """Returns the schedule that tiles a grid."""
         return ContractionSchedule(
-            groups=tile.groups_over(grid), **{f.name: getattr(tile, f.name) for f in fields(Tile)}
+            groups=tile.groups_over(grid), **{f.name: getattr(tile, f.name) for f in fields(ContractionTile)}
         )
 
     def check_covers(self, grid: Sequence[int]) -> None:

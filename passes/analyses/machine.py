@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorgrad.dialects.schedule import Tile
+from tensorgrad.dialects.schedule import ContractionTile
 from tensorgrad.runtime.target import Target
 
 VECTOR = 4
@@ -52,7 +52,7 @@ MOST_HELD_BYTES = 8192
 """The most bytes of sums that a contraction holds in workgroup memory until its epilogue."""
 
 
-def holds_sums(tile: Tile) -> bool:
+def holds_sums(tile: ContractionTile) -> bool:
     """Returns whether a contraction's sums fit in workgroup memory until its epilogue; used on CPUs."""
     return not tile.chunk and 4 * tile.rows * tile.columns * tile.threads <= MOST_HELD_BYTES
 

@@ -8,7 +8,7 @@ from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.native_schedules import NativeAttentionSchedule
 from tensorgrad.passes.codegen.common.attention import QUERY, Element, Numbers, Scores, first_place, is_seen, seen_keys
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.llvm.attention_memory import RowFeatures, Tile
+from tensorgrad.passes.codegen.llvm.attention_memory import ColumnTile, RowFeatures
 from tensorgrad.passes.codegen.llvm.attention_products import TileProducts
 from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
 from tensorgrad.passes.scalars import Value, both, largest
@@ -36,18 +36,18 @@ class _Block(TileProducts):
 
     # Loops
 
-    def each_tile(self, carried: Sequence[Numbers | RowFeatures], body: Callable[[Tile], None]) -> None:
+    def each_tile(self, carried: Sequence[Numbers | RowFeatures], body: Callable[[ColumnTile], None]) -> None:
         a, code = self.a, self.code
         if self.row_loop == QUERY:
             limit = seen_keys(a, self.first + self.row_count) if a.skips else code.number(a.keys)
-            self._each_tile_of(code.number(0), limit, lambda at, count: body(Tile(at, at, count)))
+            self._each_tile_of(code.number(0), limit, lambda at, count: body(ColumnTile(at, at, count)))
             return
         first = first_place(a, self.first) if a.skips else code.number(0)
         period = a.queries if a.causal is None else a.period
 
         def head(number: Value) -> None:
             before = number * period
-            self._each_tile_of(first, code.number(period), lambda at, count: body(Tile(before + at, at, count)))
+            self._each_tile_of(first, code.number(period), lambda at, count: body(ColumnTile(before + at, at, count)))
 
         sequential(code, code.number(a.queries // period), head)
 
@@ -77,7 +77,7 @@ class _Block(TileProducts):
         self,
         targets: Sequence[Scores],
         function: Callable[..., Sequence[Value]],
-        tile: Tile,
+        tile: ColumnTile,
         *sources: Scores | Numbers,
     ) -> None:
         def each(column: Value, row: Value, at: Value) -> None:
@@ -90,7 +90,9 @@ class _Block(TileProducts):
 
         self._each_place(tile, each)
 
-    def _each_place(self, tile: Tile, body: Callable[[Value, Value, Value], None], is_inside: bool = False) -> None:
+    def _each_place(
+        self, tile: ColumnTile, body: Callable[[Value, Value, Value], None], is_inside: bool = False
+    ) -> None:
         """Writes loops over the columns of a tile and the block's rows.
 
         Args:
@@ -106,7 +108,7 @@ class _Block(TileProducts):
 
         sequential(self.code, tile.count, each)
 
-    def raise_to(self, target: Numbers, least: Numbers, scores: Scores, tile: Tile) -> None:
+    def raise_to(self, target: Numbers, least: Numbers, scores: Scores, tile: ColumnTile) -> None:
         def start(row: Value) -> None:
             self.code.put(self.code.element(least.memory, row), target.memory, row)
 
@@ -117,7 +119,7 @@ class _Block(TileProducts):
         parallel(self.code, self.code.number(self.schedule.rows), None, start)
         self._each_place(tile, each)
 
-    def add_scores(self, total: Numbers, scores: Scores, tile: Tile) -> None:
+    def add_scores(self, total: Numbers, scores: Scores, tile: ColumnTile) -> None:
         code, schedule = self.code, self.schedule
 
         def some_rows(row: Value) -> None:
@@ -139,7 +141,7 @@ class _Block(TileProducts):
 
     # Biases and masks
 
-    def add_biases(self, scores: Scores, tile: Tile) -> None:
+    def add_biases(self, scores: Scores, tile: ColumnTile) -> None:
         for number in range(self.a.biases):
             at = self.element_at(3 + number)
 
@@ -149,7 +151,7 @@ class _Block(TileProducts):
 
             self._each_place(tile, add, is_inside=True)
 
-    def hide(self, scores: Sequence[Scores], number: float, tile: Tile, outside: float) -> None:
+    def hide(self, scores: Sequence[Scores], number: float, tile: ColumnTile, outside: float) -> None:
         a, value = self.a, self.code.constant(number, self.element)
         masks = [self.element_at(3 + a.biases + i) for i in range(a.masks)]
 
@@ -187,13 +189,13 @@ class _Block(TileProducts):
         seen = keys.at_least(self.first) - self.first
         return seen.at_most(self.schedule.rows), self.code.number(self.schedule.rows)
 
-    def _hides(self, tile: Tile) -> Value:
+    def _hides(self, tile: ColumnTile) -> Value:
         """Returns whether the causal mask hides any score of a tile: its last key from its first query."""
         last_row = self.first + self.row_count - 1
         last_column = tile.place + tile.count - 1
         query, key = (self.first, last_column) if self.row_loop == QUERY else (tile.place, last_row)
         return is_seen(self.a, query, key) ^ 1
 
-    def _of_score(self, at: Element, tile: Tile, column: Value, row: Value) -> Element:
+    def _of_score(self, at: Element, tile: ColumnTile, column: Value, row: Value) -> Element:
         """Returns an element at a column of a tile and a row of the block."""
         return at.with_loops(self.code, {self.row_loop: self.first_row + row, self.column_loop: tile.start + column})

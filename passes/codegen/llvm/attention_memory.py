@@ -23,7 +23,7 @@ from tensorgrad.passes.scalars import Value
 
 
 @dataclass(frozen=True)
-class Tile:
+class ColumnTile:
     """A range of columns.
 
     Attributes:
@@ -67,7 +67,7 @@ class RowFeatures:
     by_row: ColumnFeatures | None = None
 
 
-class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures, Scores, Numbers]):
+class TileMemory(AttentionProgram[ColumnTile, RowFeatures, ColumnFeatures, RowFeatures, Scores, Numbers]):
     """The memory of a block of rows and of a tile of columns."""
 
     def __init__(self, stage: AttentionOp, schedule: NativeAttentionSchedule, code: Code):
@@ -257,7 +257,7 @@ class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures
 
     # Columns
 
-    def columns(self, operand: int, tile: Tile, factor: float = 1.0) -> ColumnFeatures:
+    def columns(self, operand: int, tile: ColumnTile, factor: float = 1.0) -> ColumnFeatures:
         features = self.features(operand)
         width = rounded_up(features, self.feature_sums(features))
         memory = self.new_array(rounded_up(self.schedule.columns, self.columns_at_once) * width)
@@ -270,7 +270,7 @@ class TileMemory(AttentionProgram[Tile, RowFeatures, ColumnFeatures, RowFeatures
         sequential(self.code, tile.count, load)
         return ColumnFeatures(memory, features, width)
 
-    def column_numbers(self, operand: int, tile: Tile) -> Numbers:
+    def column_numbers(self, operand: int, tile: ColumnTile) -> Numbers:
         numbers, at = Numbers(self.new_array(self.schedule.columns), of_columns=True), self.element_at(operand)
 
         def load(column: Value) -> None:

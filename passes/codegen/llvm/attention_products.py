@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.codegen.common.attention import Numbers, Scores
-from tensorgrad.passes.codegen.llvm.attention_memory import ColumnFeatures, RowFeatures, Tile, TileMemory
+from tensorgrad.passes.codegen.llvm.attention_memory import ColumnFeatures, ColumnTile, RowFeatures, TileMemory
 from tensorgrad.passes.codegen.llvm.loop_kinds import sequential
 from tensorgrad.passes.scalars import Value
 
@@ -17,7 +17,7 @@ from tensorgrad.passes.scalars import Value
 class TileProducts(TileMemory):
     """The products of a block of rows with tiles of columns."""
 
-    def products(self, rows: RowFeatures, columns: ColumnFeatures, tile: Tile) -> Scores:
+    def products(self, rows: RowFeatures, columns: ColumnFeatures, tile: ColumnTile) -> Scores:
         sums, stride, features = self.columns_at_once, self.schedule.rows, self.code.number(rows.features)
         scores = Scores(self.new_array(rounded_up(self.schedule.columns, sums) * stride))
         zero = self.code.make(vector.BroadcastOp, (self.code.constant(0.0, self.element).ssa,), self.kind)
@@ -44,7 +44,7 @@ class TileProducts(TileMemory):
         sums: RowFeatures,
         scores: Scores,
         columns: ColumnFeatures,
-        tile: Tile,
+        tile: ColumnTile,
         shrink: Numbers | None = None,
     ) -> None:
         held_at_once, stride = self.feature_sums(columns.features), self.schedule.rows
@@ -66,7 +66,7 @@ class TileProducts(TileMemory):
         panels = self.code.number(-(-columns.features // held_at_once))
         self._each_block(self.row_count, panels, block)
 
-    def accumulate_columns(self, scores: Scores, rows: RowFeatures, tile: Tile) -> None:
+    def accumulate_columns(self, scores: Scores, rows: RowFeatures, tile: ColumnTile) -> None:
         lines, totals, stride = rows.by_row, self.column_totals, self.schedule.rows
         assert lines is not None  # they were loaded for this
         width = lines.width

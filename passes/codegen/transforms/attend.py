@@ -45,7 +45,7 @@ def attend(kernel: TiledOp, step: Attend) -> None:
 
 
 @dataclass(frozen=True)
-class Tile:
+class ColumnTile:
     """A range of columns.
 
     Attributes:
@@ -72,7 +72,7 @@ class Features:
     by_row: SSAValue | None = None
 
 
-class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Numbers]):
+class _Block(AttentionProgram[ColumnTile, Features, Features, Features, Scores, Numbers]):
     """A block of rows, in the scratch memory of a task."""
 
     def __init__(self, stage: AttentionOp, step: Attend):
@@ -229,7 +229,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
                 self._set([target], self._scaled(factor), source)
         return Features(memory, by_row)
 
-    def columns(self, operand: int, tile: Tile, factor: float = 1.0) -> Features:
+    def columns(self, operand: int, tile: ColumnTile, factor: float = 1.0) -> Features:
         features = self.features(operand)
         memory = self._local(self._name(operand), self.step.columns, features)
         with self._inside(self._each(tile.count, features)) as (column, feature):
@@ -247,7 +247,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
             self._set([self._element(memory, row)], self._scaled(1), source)
         return Numbers(memory)
 
-    def column_numbers(self, operand: int, tile: Tile) -> Numbers:
+    def column_numbers(self, operand: int, tile: ColumnTile) -> Numbers:
         memory = self._local(self._name(operand), self.step.columns)
         with self._inside(self._each(tile.count)) as (column,):
             source = self._operand(operand, column=tile.start.plus(column))
@@ -272,7 +272,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
 
     # Loops
 
-    def each_tile(self, carried: Sequence[Numbers | Features], body: Callable[[Tile], None]) -> None:
+    def each_tile(self, carried: Sequence[Numbers | Features], body: Callable[[ColumnTile], None]) -> None:
         a = self.a
         skips = a.skips and a.causal == 0  # other masks hide what could be skipped
         if self.row_loop == QUERY:
@@ -285,7 +285,9 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         with self._inside(self.b.loop(a.queries // period).body.block) as (head,):
             self._each_tile_of(combined(AffineDimExpr(0) * period, [head]), first, [constant(period)], body)
 
-    def _each_tile_of(self, before: Index, first: Index, limits: Sequence[Index], body: Callable[[Tile], None]) -> None:
+    def _each_tile_of(
+        self, before: Index, first: Index, limits: Sequence[Index], body: Callable[[ColumnTile], None]
+    ) -> None:
         """Writes a loop over the tiles from `first` to the least of some limits, of columns that follow others."""
         size = self.step.columns
         upwards = (AffineDimExpr(0) + (size - 1)) // size
@@ -293,7 +295,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         with self._inside(self.b.loop(self.b.least(tiles)).body.block) as (number,):
             place = first.plus(number, size)
             count = self.b.least([constant(size), *(limit.plus(place, -1) for limit in limits)])
-            body(Tile(before.plus(place), place, count))
+            body(ColumnTile(before.plus(place), place, count))
 
     def each_block(self, body: Callable[[], None]) -> None:
         with self._inside(self.b.loop(self._blocks[1]).body.block) as (block,):
@@ -309,7 +311,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         self,
         targets: Sequence[Scores],
         function: Callable[..., Sequence[Value]],
-        tile: Tile,
+        tile: ColumnTile,
         *sources: Scores | Numbers,
     ) -> None:
         with self._inside(self._each(tile.count)) as (column,):
@@ -322,27 +324,27 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
             return self._line(source.memory, column)
         return self._element(source.memory, column) if source.of_columns else source.memory
 
-    def raise_to(self, target: Numbers, least: Numbers, scores: Scores, tile: Tile) -> None:
+    def raise_to(self, target: Numbers, least: Numbers, scores: Scores, tile: ColumnTile) -> None:
         self.b.copy(least.memory, target.memory)
         with self._inside(self.b.loop(tile.count).body.block) as (column,):
             line = self._line(scores.memory, column)
             self._set([target.memory], _larger, target.memory, line)
 
-    def add_scores(self, total: Numbers, scores: Scores, tile: Tile) -> None:
+    def add_scores(self, total: Numbers, scores: Scores, tile: ColumnTile) -> None:
         with self._inside(self.b.loop(tile.count).body.block) as (column,):
             self._fold(total.memory, operator.add, self._line(scores.memory, column))
 
     def join(self, total: Numbers) -> None:
         pass  # it has no parts
 
-    def add_biases(self, scores: Scores, tile: Tile) -> None:
+    def add_biases(self, scores: Scores, tile: ColumnTile) -> None:
         for bias in range(3, 3 + self.a.biases):
             with self._inside(self._each(tile.count, self.row_count)) as (column, row):
                 source = self._operand(bias, row=self.first_row.plus(row), column=tile.start.plus(column))
                 target = self._element(scores.memory, column, row)
                 self._fold(target, operator.add, source)
 
-    def hide(self, scores: Sequence[Scores], number: float, tile: Tile, outside: float) -> None:
+    def hide(self, scores: Sequence[Scores], number: float, tile: ColumnTile, outside: float) -> None:
         masks = range(3 + self.a.biases, self.a.operands)
         count = len(scores)
         if masks:
@@ -373,7 +375,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
 
     # Products
 
-    def products(self, rows: Features, columns: Features, tile: Tile) -> Scores:
+    def products(self, rows: Features, columns: Features, tile: ColumnTile) -> Scores:
         scores = Scores(self._local("scores", self.step.columns, self.step.rows))
         with self._inside(self._each(tile.count)) as (column,):
             self._add_products(
@@ -415,7 +417,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
         return Features(self._zeros("sums", self.features(operand), self.step.rows))
 
     def accumulate(
-        self, sums: Features, scores: Scores, columns: Features, tile: Tile, shrink: Numbers | None = None
+        self, sums: Features, scores: Scores, columns: Features, tile: ColumnTile, shrink: Numbers | None = None
     ) -> None:
         features = shape_of(sums.memory)[0]
         with self._inside(self._each(features)) as (feature,):
@@ -431,7 +433,7 @@ class _Block(AttentionProgram[Tile, Features, Features, Features, Scores, Number
     def clear_columns(self) -> None:
         self.column_sums = self._zeros("sums", self.a.queries, self.features(QUERY_OPERAND))
 
-    def accumulate_columns(self, scores: Scores, rows: Features, tile: Tile) -> None:
+    def accumulate_columns(self, scores: Scores, rows: Features, tile: ColumnTile) -> None:
         assert rows.by_row is not None  # they were loaded for this
         with self._inside(self._each(tile.count)) as (column,):
             line = self._line(self.column_sums, tile.start.plus(column))

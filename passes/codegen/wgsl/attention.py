@@ -15,7 +15,7 @@ from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import AttentionSchedule
 from tensorgrad.passes.codegen.common.attention import QUERY, first_place, is_seen, seen_keys
 from tensorgrad.passes.codegen.common.kernel_code import Code
-from tensorgrad.passes.codegen.wgsl.attention_block import AttentionBlock, Grid, Numbers, Scores, Sums, Tile
+from tensorgrad.passes.codegen.wgsl.attention_block import AttentionBlock, ColumnTile, Grid, Numbers, Scores, Sums
 from tensorgrad.passes.scalars import Value, both, largest
 
 
@@ -31,11 +31,11 @@ class _Block(AttentionBlock):
 
     # Loops
 
-    def each_tile(self, carried: Sequence[Numbers | Sums], body: Callable[[Tile], None]) -> None:
+    def each_tile(self, carried: Sequence[Numbers | Sums], body: Callable[[ColumnTile], None]) -> None:
         a, code = self.a, self.code
         start = [value for numbers in carried for value in numbers.values]
 
-        def iteration(tile: Tile, held: Sequence[Value]) -> list[Value]:
+        def iteration(tile: ColumnTile, held: Sequence[Value]) -> list[Value]:
             _set(carried, held)
             body(tile)
             return [value for numbers in carried for value in numbers.values]
@@ -78,7 +78,7 @@ class _Block(AttentionBlock):
         self,
         targets: Sequence[Scores],
         function: Callable[..., Sequence[Value]],
-        tile: Tile,
+        tile: ColumnTile,
         *sources: Scores | Numbers,
     ) -> None:
         for row in range(self.schedule.rows):
@@ -87,11 +87,11 @@ class _Block(AttentionBlock):
                 for target, value in zip(targets, values, strict=True):
                     target.grid[row][column] = value
 
-    def raise_to(self, target: Numbers, least: Numbers, scores: Scores, tile: Tile) -> None:
+    def raise_to(self, target: Numbers, least: Numbers, scores: Scores, tile: ColumnTile) -> None:
         tops = self.across_lanes(scores.grid, "max")
         target.values = [largest(old, new) for old, new in zip(least.values, tops, strict=True)]
 
-    def add_scores(self, total: Numbers, scores: Scores, tile: Tile) -> None:
+    def add_scores(self, total: Numbers, scores: Scores, tile: ColumnTile) -> None:
         sums = [reduce(operator.add, row) for row in scores.grid]
         total.values = [old + new for old, new in zip(total.values, sums, strict=True)]
 
@@ -100,7 +100,7 @@ class _Block(AttentionBlock):
 
     # Biases and masks
 
-    def add_biases(self, scores: Scores, tile: Tile) -> None:
+    def add_biases(self, scores: Scores, tile: ColumnTile) -> None:
         biases = [self.element_at(3 + number) for number in range(self.a.biases)]
         for i, row in enumerate(self.block_rows):
             for j, column in enumerate(tile.columns):
@@ -108,11 +108,11 @@ class _Block(AttentionBlock):
                     number = bias.with_loops(self.code, self.known(row=row, column=column)).load(self.code)
                     scores.grid[i][j] = scores.grid[i][j] + number
 
-    def hide(self, scores: Sequence[Scores], number: float, tile: Tile, outside: float) -> None:
+    def hide(self, scores: Sequence[Scores], number: float, tile: ColumnTile, outside: float) -> None:
         for each in scores:
             self._hide(each.grid, number, tile, outside)
 
-    def _hide(self, grid: Grid, number: float, tile: Tile, outside: float) -> None:
+    def _hide(self, grid: Grid, number: float, tile: ColumnTile, outside: float) -> None:
         for i, row in enumerate(grid):
             for j, score in enumerate(row):
                 allowed, inside = self._allowed(i, j, tile), tile.inside[j]
@@ -124,7 +124,7 @@ class _Block(AttentionBlock):
                     score = self.code.select(inside, score, outside)
                 row[j] = score
 
-    def _allowed(self, i: int, j: int, tile: Tile) -> Value | None:
+    def _allowed(self, i: int, j: int, tile: ColumnTile) -> Value | None:
         """Returns whether a row and a column of a thread attend to each other; `None` if all do."""
         a = self.a
         if (i, j) in tile.allowed or not a.is_masked:

@@ -27,7 +27,7 @@ Grid = list[list[Value]]
 
 
 @dataclass(frozen=True)
-class Tile:
+class ColumnTile:
     """A tile of columns: a part of a range of the column loop.
 
     Attributes:
@@ -92,7 +92,7 @@ class Sums:
     values: list[Value]
 
 
-class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Numbers]):
+class AttentionBlock(AttentionProgram[ColumnTile, Features, Features, Sums, Scores, Numbers]):
     """A thread's rows, and its part of the sums over a tile."""
 
     def __init__(self, stage: AttentionOp, code: Code, schedule: AttentionSchedule):
@@ -156,7 +156,7 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
         at = self.element_at(operand)
         return [at.with_loops(self.code, self.known(row=row)) for row in self.block_rows]
 
-    def of_columns(self, operand: int, tile: Tile) -> list[Element]:
+    def of_columns(self, operand: int, tile: ColumnTile) -> list[Element]:
         """Returns an operand's elements in each column of the thread."""
         at = self.element_at(operand)
         return [at.with_loops(self.code, self.known(column=column)) for column in tile.columns]
@@ -164,7 +164,7 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
     def rows(self, operand: int, factor: float = 1.0, as_lines: bool = False) -> Features:
         return Features(operand, factor)
 
-    def columns(self, operand: int, tile: Tile, factor: float = 1.0) -> Features:
+    def columns(self, operand: int, tile: ColumnTile, factor: float = 1.0) -> Features:
         return Features(operand, factor)
 
     def numbers(self, name: str) -> Numbers:
@@ -173,10 +173,10 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
     def row_numbers(self, operand: int) -> Numbers:
         return Numbers([at.load(self.code) for at in self.of_rows(operand)])
 
-    def column_numbers(self, operand: int, tile: Tile) -> Numbers:
+    def column_numbers(self, operand: int, tile: ColumnTile) -> Numbers:
         return Numbers([at.load(self.code) for at in self.of_columns(operand, tile)], of_columns=True)
 
-    def tile(self, start: Value, stop: int, starts_anywhere: bool = False, before: Value | None = None) -> Tile:
+    def tile(self, start: Value, stop: int, starts_anywhere: bool = False, before: Value | None = None) -> ColumnTile:
         """Returns the tile at a position of a range.
 
         Args:
@@ -185,7 +185,7 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
             starts_anywhere: Whether tiles don't start at multiples of their width.
             before: The number of columns before the range; `None` for none.
         """
-        tile = Tile(start, stop, stop % self.width != 0 or starts_anywhere, before)
+        tile = ColumnTile(start, stop, stop % self.width != 0 or starts_anywhere, before)
         places = [start + (self.lane + j * self.schedule.lanes) for j in range(self.schedule.columns)]
         for place in places:
             tile.inside.append(place < stop if tile.is_cut else None)
@@ -194,7 +194,7 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
 
     # Products
 
-    def products(self, rows: Features, columns: Features, tile: Tile) -> Scores:
+    def products(self, rows: Features, columns: Features, tile: ColumnTile) -> Scores:
         code, schedule = self.code, self.schedule
         features, count = self.features(rows.operand), schedule.columns
         across = self.of_columns(columns.operand, tile)
@@ -228,7 +228,7 @@ class AttentionBlock(AttentionProgram[Tile, Features, Features, Sums, Scores, Nu
         return Sums([self.zero] * (self.schedule.rows * len(self._feature_places(operand))))
 
     def accumulate(
-        self, sums: Sums, scores: Scores, columns: Features, tile: Tile, shrink: Numbers | None = None
+        self, sums: Sums, scores: Scores, columns: Features, tile: ColumnTile, shrink: Numbers | None = None
     ) -> None:
         code, schedule = self.code, self.schedule
         features = self._feature_places(columns.operand)

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.schedule import Tile
+from tensorgrad.dialects.schedule import ContractionTile
 from tensorgrad.passes.analyses.axes import Axes
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_op
@@ -33,7 +33,7 @@ class BlockPosition:
     spread: bool = False
 
 
-def places_of(tile: Tile, needs: Axes) -> Iterator[BlockPosition]:
+def places_of(tile: ContractionTile, needs: Axes) -> Iterator[BlockPosition]:
     """Yields the positions at which a value that depends on `needs` is computed."""
     if needs == ROW and tile.broadcast:
         yield from (BlockPosition(i, spread=True) for i in range(-(-tile.rows // tile.lanes)))
@@ -53,7 +53,7 @@ class BlockValues:
         known: The values at each position.
     """
 
-    def __init__(self, code: Code, tile: Tile, axes: Mapping[SSAValue, Axes]):
+    def __init__(self, code: Code, tile: ContractionTile, axes: Mapping[SSAValue, Axes]):
         self.code = code
         self.tile = tile
         self.axes = axes

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.schedule import ContractionSchedule, Tile
+from tensorgrad.dialects.schedule import ContractionSchedule, ContractionTile
 from tensorgrad.dialects.stages import reductions_of
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, needed_for, one_sided_values
@@ -40,7 +40,7 @@ class OutputBlock:
     Indices are clamped, so that loads need no bounds test; stores are guarded where an edge cuts a block.
     """
 
-    def __init__(self, kernel: KernelOp, stage: GenericOp, code: Code, tile: Tile):
+    def __init__(self, kernel: KernelOp, stage: GenericOp, code: Code, tile: ContractionTile):
         self.kernel = kernel
         self.stage = stage
         self.code = code
@@ -420,13 +420,13 @@ def _clamped(at: Value, extent: int) -> Value:
     return at.at_most(extent - 1)
 
 
-def _order(own: Sequence[int], tile: Tile) -> list[int]:
+def _order(own: Sequence[int], tile: ContractionTile) -> list[int]:
     """Returns the loops of the reduction in nesting order."""
     order = [loop for loop in range(len(own)) if loop != tile.inner]
     return order if tile.inner < 0 else [*order, tile.inner]
 
 
-def _with_own(loops: Loops, own: Sequence[int], tile: Tile, positions: Sequence[Value], step: int) -> Loops:
+def _with_own(loops: Loops, own: Sequence[int], tile: ContractionTile, positions: Sequence[Value], step: int) -> Loops:
     """Returns the grid's loops and the reduction's, given in nesting order, in one unrolled step."""
     first, order = len(loops.extents), _order(own, tile)
     extents = [own[loop] for loop in order]

@@ -23,7 +23,7 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
-from tensorgrad.dialects.schedule import ContractionSchedule, Tile
+from tensorgrad.dialects.schedule import ContractionSchedule, ContractionTile
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import Axes, axes_of_values, loops_of_operands, needed_for, one_sided_values
 from tensorgrad.passes.analyses.kinds import contraction_of
@@ -168,7 +168,7 @@ KINDS: tuple[tuple[str, ...], ...] = (("row",), ("column",), ("column", "row"), 
 """The axes on which values may depend, in the order of the fields of `_Counts`."""
 
 
-def _cpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuModel, target: Target) -> Tile:
+def _cpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuModel, target: Target) -> ContractionTile:
     """Returns the tile with the fewest estimated cycles, with its innermost loop and unrolling."""
     best, _ = _fastest(kernel, stage, sides, machine, target)
     tile = replace(best, inner=_inner_loop(kernel, stage, best, machine))
@@ -176,7 +176,7 @@ def _cpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuMode
     return replace(tile, steps=VECTOR) if in_vectors else tile
 
 
-def _reads_vectors(kernel: KernelOp, stage: GenericOp, tile: Tile) -> bool:
+def _reads_vectors(kernel: KernelOp, stage: GenericOp, tile: ContractionTile) -> bool:
     """Returns whether steps of the innermost loop are contiguous in an operand, and aligned to vectors."""
     extents = loop_extents(stage)
     inner = AffineDimExpr(len(kernel.extents) + tile.inner if tile.inner >= 0 else len(extents) - 1)
@@ -189,7 +189,7 @@ def _reads_vectors(kernel: KernelOp, stage: GenericOp, tile: Tile) -> bool:
     return False
 
 
-def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool:
+def can_step(tile: ContractionTile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool:
     """Returns whether the innermost loop can be unrolled by `steps` without becoming too long to compile."""
     extent = loop_extents(stage)[len(kernel.extents) :][tile.inner]
     fits = tile.rows * tile.columns * steps <= MOST_PRODUCTS
@@ -206,7 +206,7 @@ def blocked_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
 
 def _fastest(
     kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuModel, target: Target, parts: int = 1
-) -> tuple[Tile, float]:
+) -> tuple[ContractionTile, float]:
     """Returns the fastest tile on a CPU with its estimated cycles, if the reduction is split into `parts`."""
     row, column = sides
     work: list[tuple[Sides, _Work]] = []
@@ -221,7 +221,7 @@ def _fastest(
 @lru_cache(maxsize=1024)  # a model's layers repeat the same query
 def _fastest_block(
     grid: tuple[int, ...], work: tuple[tuple[Sides, _Work], ...], lanes: int, broadcasts: bool, machine: CpuModel
-) -> tuple[Tile, float]:
+) -> tuple[ContractionTile, float]:
     cycles = {
         tile: _cycles(tile, grid, each, machine)
         for pair, each in work
@@ -231,19 +231,19 @@ def _fastest_block(
     return best, cycles[best]
 
 
-def _blocks(grid: Sequence[int], sides: Sides, lanes: int, broadcasts: bool) -> Iterator[Tile]:
+def _blocks(grid: Sequence[int], sides: Sides, lanes: int, broadcasts: bool) -> Iterator[ContractionTile]:
     row_extent, column_extent = (math.prod(grid[loop] for loop in loops) for loops in sides)
     for rows in BLOCK_ROWS:
         for columns in BLOCK_COLUMNS:
             fits = (rows == 1 or rows < 2 * row_extent) and (columns - 1) * lanes < column_extent
             if rows * columns <= MOST_RESULTS and fits:
                 broadcast = int(broadcasts and rows > 1)
-                yield Tile(
+                yield ContractionTile(
                     row=sides[0], column=sides[1], rows=rows, columns=columns, lanes=lanes, depth=1, broadcast=broadcast
                 )
 
 
-def _cycles(tile: Tile, grid: Sequence[int], work: _Work, machine: CpuModel) -> float:
+def _cycles(tile: ContractionTile, grid: Sequence[int], work: _Work, machine: CpuModel) -> float:
     """Returns the estimated cycles of a contraction on a CPU."""
     rows = -(-tile.rows // tile.lanes) if tile.broadcast else tile.rows
     outputs = tile.rows * tile.columns
@@ -254,7 +254,7 @@ def _cycles(tile: Tile, grid: Sequence[int], work: _Work, machine: CpuModel) -> 
     return -(-groups // machine.cores) * (work.steps * each + machine.result * outputs + machine.workgroup)
 
 
-def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: Tile, machine: CpuModel) -> int:
+def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: ContractionTile, machine: CpuModel) -> int:
     """Returns the reduction loop to run innermost, so that bounds checks at the edges of images are outside it."""
     rank = len(kernel.extents)
     own = loop_extents(stage)[rank:]
@@ -285,7 +285,7 @@ def _in_divisions(expression: AffineExpr) -> set[int]:
 # On a GPU
 
 
-def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> Tile:
+def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> ContractionTile:
     """Returns the largest tile that leaves enough workgroups and wastes little at the edges."""
     grid, lanes = kernel.extents, machine.tile_lanes
     while lanes > target.most_lanes:
@@ -315,7 +315,7 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuMode
             columns = -(-columns // 2)
         else:
             rows = -(-rows // 2)
-    tile = Tile(row=row, column=column, rows=rows, columns=columns, lanes=lanes, depth=deep())
+    tile = ContractionTile(row=row, column=column, rows=rows, columns=columns, lanes=lanes, depth=deep())
     steps = math.prod(loop_extents(stage)[len(grid) :])
     # Chunks of one length have constant trip counts.
     even = (chunk for chunk in range(machine.staged, machine.staged // 2, -1) if steps % chunk == 0)
@@ -338,7 +338,7 @@ def _bytes(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, 
     return steps * (machine.cached * 4 * loads + machine.operation * operations)
 
 
-def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
+def can_stage(tile: ContractionTile, stage: GenericOp, target: Target) -> bool:
     """Returns whether a workgroup's threads can share the values of rows and columns through workgroup memory.
 
     Loads at computed indices must be among these values: otherwise each thread would wait for its own.
@@ -353,7 +353,7 @@ def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
     return staged_bytes(tile, stage, staged) <= target.max_compute_workgroup_storage_size
 
 
-def staged_bytes(tile: Tile, stage: GenericOp, staged: Sequence[SSAValue]) -> int:
+def staged_bytes(tile: ContractionTile, stage: GenericOp, staged: Sequence[SSAValue]) -> int:
     """Returns the bytes of workgroup memory that staged values of a contraction's body take."""
     axes = axes_of_values(stage, tile.row, tile.column)
     return sum(4 * staged_pitch(tile, side == "row") * tile.chunk for value in staged for side in axes[value])
@@ -368,7 +368,7 @@ def _results(stage: GenericOp) -> Sequence[SSAValue]:
 # What tuning tries
 
 
-def _changed(tile: Tile, own: int) -> Iterator[Tile]:
+def _changed(tile: ContractionTile, own: int) -> Iterator[ContractionTile]:
     """Yields the tiles that differ in one choice, for a contraction with `own` reduction loops."""
     for name in ("rows", "columns", "lanes", "depth"):
         value: int = getattr(tile, name)
@@ -389,7 +389,7 @@ def lanes_share(stage: GenericOp) -> bool:
     return all(value.type != i64 for value in (*stage.body.block.args, *inner))
 
 
-def _is_possible(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
+def _is_possible(tile: ContractionTile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
     if min(tile.rows, tile.columns, tile.lanes, tile.depth) < 1 or tile.rows * tile.columns > MOST_RESULTS:
         return False
     if tile.threads > target.max_compute_invocations_per_workgroup or tile.lanes > target.max_compute_workgroup_size_x:
@@ -406,6 +406,6 @@ def _is_possible(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target)
     return not tile.chunk or _can_stage(tile, stage, kernel, target)
 
 
-def _can_stage(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
+def _can_stage(tile: ContractionTile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
     reduced = math.prod(loop_extents(stage)[len(kernel.extents) :])
     return reduced >= 2 * tile.chunk and can_stage(tile, stage, target)

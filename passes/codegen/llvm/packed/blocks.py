@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loop_kinds import sequential
-from tensorgrad.passes.codegen.llvm.packed.factors import Axis, Tile
+from tensorgrad.passes.codegen.llvm.packed.factors import Axis, ProductTile
 from tensorgrad.passes.codegen.llvm.packed.packing import Columns
 from tensorgrad.passes.codegen.llvm.packed.prefetch import Prefetch
 from tensorgrad.passes.codegen.llvm.packed.product import Product
@@ -104,7 +104,7 @@ class Task:
 
     product: Product
     code: Code
-    tile: Tile
+    tile: ProductTile
     row_count: Value
     whole_count: Value
     column_count: Value
@@ -146,7 +146,9 @@ class Task:
                 column_count = code.select(is_last, column_count, whole_count)
         sides, first = (schedule.row, schedule.column), (first_row, first_column)
         extents, expressions = product.extents, product.expressions
-        tile = Tile(product.stage, product.grid, sides, product.own, extents, expressions, rest, first, axes, steps)
+        tile = ProductTile(
+            product.stage, product.grid, sides, product.own, extents, expressions, rest, first, axes, steps
+        )
         return Task(product, code, tile, row_count, whole_count, column_count, is_last, computed_before)
 
     def each_block(self, body: Callable[[ColumnBlock], None]) -> None:

@@ -29,7 +29,7 @@ from tensorgrad.passes.scalars import Value
 
 
 @dataclass(frozen=True)
-class Tile:
+class ProductTile:
     """The part of a product that a task computes.
 
     Attributes:
@@ -155,7 +155,7 @@ def is_in_blocks(run: int, rows: int) -> bool:
 class Factor:
     """A factor to pack, at a row (or column) of the tile and an iteration of a range of the reduction."""
 
-    def __init__(self, tile: Tile, value: SSAValue, layout: FactorLayout, start: Value, is_row: bool):
+    def __init__(self, tile: ProductTile, value: SSAValue, layout: FactorLayout, start: Value, is_row: bool):
         self.tile, self.factor, self.layout, self.start, self.is_row = tile, value, layout, start, is_row
         self.first, self.axis = (tile.first[not is_row], tile.axes[not is_row])
         self.along_steps, self.in_vectors, self.in_lines = layout.along_steps, layout.in_vectors, layout.in_lines

@@ -33,7 +33,7 @@ from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.windows import WindowAxis, Windows
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
-from tensorgrad.passes.codegen.llvm.packed.factors import Tile
+from tensorgrad.passes.codegen.llvm.packed.factors import ProductTile
 from tensorgrad.passes.codegen.llvm.scratch import new_array
 from tensorgrad.passes.codegen.llvm.shuffles import every
 from tensorgrad.passes.scalars import Operand, Value
@@ -160,7 +160,7 @@ class LineBlocks:
             stage, windows, across, along, schedule.lines, pitch, sums, VectorType(element, [schedule.lanes])
         )
 
-    def write(self, code: Code, tile: Tile, count: Value, row: Sequence[Value], finish: Finish) -> None:
+    def write(self, code: Code, tile: ProductTile, count: Value, row: Sequence[Value], finish: Finish) -> None:
         """Writes the code for all results of a tile.
 
         Args:
@@ -192,7 +192,7 @@ class LineBlocks:
         else:
             sequential(code, (count + (self.lines - 1)) // self.lines, block)
 
-    def _start(self, code: Code, tile: Tile) -> Value:
+    def _start(self, code: Code, tile: ProductTile) -> Value:
         """Returns the position of the image's first element that a tile's windows may have."""
         zero = code.number(0)
         loops = tile.loops(code, [], [zero, zero]).with_own([zero] * len(tile.own), tile.own)

@@ -35,7 +35,7 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.windows import Windows
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
-from tensorgrad.passes.codegen.llvm.packed.factors import Axis, Tile, element_if
+from tensorgrad.passes.codegen.llvm.packed.factors import Axis, ProductTile, element_if
 from tensorgrad.passes.codegen.llvm.scratch import new_array
 from tensorgrad.passes.codegen.llvm.shuffles import every, transposed
 from tensorgrad.passes.scalars import Operand, Value
@@ -126,7 +126,7 @@ class PaddedImage:
         offsets = new_array(top, i32, depth)
         return PaddedImage(stage, windows, pitch, width, lines, plane, schedule.lanes, memory, offsets)
 
-    def copy(self, code: Code, tile: Tile, start: Value, count: Value) -> None:
+    def copy(self, code: Code, tile: ProductTile, start: Value, count: Value) -> None:
         """Writes the copy for a range of the reduction.
 
         Args:
@@ -158,7 +158,7 @@ class PaddedImage:
 
         code.loop_to(count // taps, [], channel)
 
-    def _copy_transposed(self, code: Code, tile: Tile, number: Value, outer: Sequence[Value]) -> None:
+    def _copy_transposed(self, code: Code, tile: ProductTile, number: Value, outer: Sequence[Value]) -> None:
         """Copies all lines at indices into the outer loops out of an image in which they are neighbours, in squares."""
         (across, along), pitch = self.windows.axes, self.pitch
         part = Part.of(shape_of(self._buffer)[-1], self.lines, 1, self.windows.indices[-1].constant)
@@ -192,7 +192,7 @@ class PaddedImage:
         sequential(code, code.number(along.extent), panel, step=pitch)
 
     def _copy_line(
-        self, code: Code, tile: Tile, number: Value, outer: Sequence[Value], positions: Sequence[Value]
+        self, code: Code, tile: ProductTile, number: Value, outer: Sequence[Value], positions: Sequence[Value]
     ) -> None:
         """Copies a line of a channel; `positions` are the indices of the lines' phase, and of the line."""
         *before, along = self.windows.axes
@@ -225,7 +225,7 @@ class PaddedImage:
             code.when(inside, copy, clear)
 
     def _copy_elements(
-        self, code: Code, tile: Tile, above: Sequence[Value], own: Sequence[Value], start: Value
+        self, code: Code, tile: ProductTile, above: Sequence[Value], own: Sequence[Value], start: Value
     ) -> None:
         """Copies a part of a line element by element, each of which may lie outside of the image."""
         memory = self._image(code)
@@ -302,7 +302,7 @@ class PaddedImage:
         return code.bindings[self._buffer].memory
 
     def _located(
-        self, code: Code, tile: Tile, column: Sequence[Value], own: Sequence[Value], of_line: bool
+        self, code: Code, tile: ProductTile, column: Sequence[Value], own: Sequence[Value], of_line: bool
     ) -> tuple[Value | None, Value]:
         """Returns whether an element of a window lies in the image, `None` if it always does, and its position.
 
@@ -366,7 +366,9 @@ class PaddedImage:
             at = at + tap // axis.cycle * (axis.advance * pitch)
         code.put(at.cast(arith.IndexCastOp, i32), self.offsets, place)
 
-    def over_lines(self, code: Code, tile: Tile, count: Value, body: Callable[[Value, list[Value]], None]) -> None:
+    def over_lines(
+        self, code: Code, tile: ProductTile, count: Value, body: Callable[[Value, list[Value]], None]
+    ) -> None:
         """Writes a loop over the columns of a tile that are in a line.
 
         Args:
@@ -387,7 +389,7 @@ class PaddedImage:
 
         sequential(code, (end + (width - 1)) // width, line, start=begin // width)
 
-    def _first_line(self, code: Code, tile: Tile) -> Value:
+    def _first_line(self, code: Code, tile: ProductTile) -> Value:
         """Returns the first line that is copied."""
         return code.number(0) if self.windows.is_transposed else tile.first[1] // self.width
 
@@ -399,7 +401,12 @@ class PaddedImage:
         return place * self.plane
 
     def vectors(
-        self, code: Code, tile: Tile, first: Value, step: Value, parts: Sequence[tuple[int, VectorType[Attribute]]]
+        self,
+        code: Code,
+        tile: ProductTile,
+        first: Value,
+        step: Value,
+        parts: Sequence[tuple[int, VectorType[Attribute]]],
     ) -> list[Value]:
         """Returns neighbouring columns in an iteration, as vectors; `parts` are the offset and the type of each.
 
@@ -417,7 +424,7 @@ class PaddedImage:
         return [code.vector(self.memory, offset + self._place(code, tile, first + by), kind) for by, kind in parts]
 
     def copy_column(
-        self, code: Code, tile: Tile, column: Value, count: Value, memory: SSAValue, start: Value | int
+        self, code: Code, tile: ProductTile, column: Value, count: Value, memory: SSAValue, start: Value | int
     ) -> None:
         """Writes the copy of a column's elements in `count` iterations to another memory, one after another."""
         within = self._place(code, tile, column)
@@ -428,7 +435,7 @@ class PaddedImage:
 
         sequential(code, count, element)
 
-    def _place(self, code: Code, tile: Tile, column: Value) -> Value:
+    def _place(self, code: Code, tile: ProductTile, column: Value) -> Value:
         """Returns the place of a column, relative to the tile, in the planes that are copied."""
         within, width = tile.first[1] - self._first_line(code, tile) * self.width + column, self.width
         if self.pitch == width:

@@ -19,7 +19,7 @@ from tensorgrad.passes.analyses.windows import Windows, windows_of
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.stage_bodies import clone_needed
 from tensorgrad.passes.codegen.common.stage_loops import Loops
-from tensorgrad.passes.codegen.llvm.packed.factors import Factor, FactorLayout, Tile, Window
+from tensorgrad.passes.codegen.llvm.packed.factors import Factor, FactorLayout, ProductTile, Window
 from tensorgrad.passes.codegen.llvm.packed.packing import Columns
 from tensorgrad.passes.scalars import Value
 
@@ -130,15 +130,15 @@ class Product:
         rank, columns = len(self.kernel.extents), self.schedule.column
         return windows_of(self.stage, self.factors.column, rank, columns, self.conditions)
 
-    def row_factor(self, tile: Tile, start: Value) -> Factor:
+    def row_factor(self, tile: ProductTile, start: Value) -> Factor:
         """Returns the rows of a tile, in the range of the reduction that starts at an iteration."""
         return self._factor(self.factors.row, tile, start, is_row=True)
 
-    def column_factor(self, tile: Tile, start: Value) -> Factor:
+    def column_factor(self, tile: ProductTile, start: Value) -> Factor:
         """Returns the columns of a tile, in the range of the reduction that starts at an iteration."""
         return self._factor(self.factors.column, tile, start, is_row=False)
 
-    def _factor(self, value: SSAValue, tile: Tile, start: Value, is_row: bool) -> Factor:
+    def _factor(self, value: SSAValue, tile: ProductTile, start: Value, is_row: bool) -> Factor:
         layout = self.layouts[value]
         return (Factor if layout.run == 1 else Window)(tile, value, layout, start, is_row)
 
