@@ -47,7 +47,7 @@ def _has_derivative(op: type[TensorOp]) -> bool:
 
 
 def _has_lowering(op: type[TensorOp]) -> bool:
-    return op in {*lowering.RULES, *lowering.VIEWS, *lowering.SEQUENCES, *lowering.COLLECTIVES, ConstantOp, PackOp}
+    return op in {*lowering.RULES, *lowering.VIEWS, *lowering.SEQUENCES, ConstantOp, PackOp}
 
 
 def _is_differentiated(op: type[TensorOp]) -> bool:

@@ -25,7 +25,6 @@ from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, dense, int_list, ints, numpy_dtype, size_of, splat_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
-from tensorgrad.dialects.tg.collective import CollectiveOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import CastOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, ConcatOp, PackOp, PadOp, ReshapeOp, SliceOp
@@ -42,7 +41,6 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.outline import Outlining, has_con
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES, SEQUENCES, VIEWS
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.attention import lower_attention, read_narrow
-from tensorgrad.passes.buffers.lower_tg_to_buf.rules.collective import lower_collective
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage, typed
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, Splat, View, through
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
@@ -196,9 +194,6 @@ class _Lowering:
             return self._without_elements(op, operands)
         for position in MEMORY_OPERANDS.get(type(op), ()):
             operands[position] = self._in_memory(op.operands[position], operands[position], op)
-        if isinstance(op, CollectiveOp):
-            operand = self._in_memory(op.operand, operands[0], op)
-            return lower_collective(op, operand, self._emitting(op))
         several = SEQUENCES.get(type(op))
         if several is not None:
             return several(op, operands, self._emitting(op))

@@ -17,7 +17,4 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.rules import (
 FAMILIES = (elementwise, shape, reduce, contract, convolution, index, sort, random, leaves, collective)
 """The modules that hold rules; importing one registers its rules."""
 
-COLLECTIVES = collective.KINDS
-"""The ops that the runtime executes, each with its kind of `buf.collective`."""
-
-__all__ = ["COLLECTIVES", "FAMILIES", "MEMORY_OPERANDS", "RULES", "SEQUENCES", "VIEWS"]
+__all__ = ["FAMILIES", "MEMORY_OPERANDS", "RULES", "SEQUENCES", "VIEWS"]

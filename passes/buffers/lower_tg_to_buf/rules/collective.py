@@ -15,9 +15,9 @@ from tensorgrad.dialects.tg.base import int_value, is_unsigned
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, alloc, set_location
-from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, sequence
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
-from tensorgrad.passes.buffers.lower_tg_to_buf.views import View
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
 
 KINDS: dict[type[collective.CollectiveOp], str] = {
     collective.AllReduceOp: buffers.ALL_REDUCE,
@@ -28,14 +28,11 @@ KINDS: dict[type[collective.CollectiveOp], str] = {
 """The kind of `buf.collective` of each op."""
 
 
-def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit) -> View:
-    """Emits a collective, and returns the view of its result.
-
-    Args:
-        op: The collective, whose result has at least one element.
-        operand: The view of its operand.
-        emit: Emits kernels.
-    """
+@sequence(*KINDS, in_memory=(0,))
+def _collective(op: collective.CollectiveOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
+    """Emits a collective, over a copy of its operand unless that lies in memory in row-major order."""
+    (operand,) = operands
+    assert isinstance(operand, View)
     axis = int_value(op.properties, "axis") if "axis" in op.properties else 0
     there, back = _axis_first(len(op.shape), axis)
     operand_shape, result_shape = _permuted(shape_of(op.operand), there), _permuted(op.shape, there)
