@@ -32,9 +32,9 @@ from tensorgrad.interpreters.buffers import (
     DESTINATIONS,
     INPUTS,
     UPDATED,
-    rows_of,
+    packs_of,
     slots_of,
-    without_rows,
+    without_packs,
     works_in_place,
 )
 from tensorgrad.interpreters.control import BoundRun, Storage, Unrolling
@@ -162,7 +162,7 @@ class _Execution:
         function = function_of(module, name)
         self._block = function.body.block
         self._slots = slots_of(function)
-        self._rows = rows_of(self._block)
+        self._packs = packs_of(self._block)
         self.memory = _Memory()
         self.steps: list[_Step] = []
         self.predicates: list[Contents] = []
@@ -258,7 +258,7 @@ class _Execution:
         self.steps.append(_Step(run, code, reads, segments_of_parts))
         for number, place in enumerate(run.writes):
             symbol = self._symbols.number((code, number, reads))
-            for part in without_rows([place], self._rows):
+            for part in without_packs([place], self._packs):
                 offset = part.start - place.start
                 self.memory.write(part, [_Segment(part.start, part.end, symbol, offset, run, place.value)])
             if place.value is not None:
@@ -283,7 +283,7 @@ class _Execution:
 
     def _parts(self, place: Storage) -> list[Storage]:
         """Returns a buffer, or the parts of a row, including the padding between its buffers."""
-        return sorted(without_rows([place], self._rows), key=lambda part: part.start)
+        return sorted(without_packs([place], self._packs), key=lambda part: part.start)
 
 
 def _is_beside(op: Operation, other: Operation | None) -> bool:

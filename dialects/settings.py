@@ -76,7 +76,7 @@ class Setting:
             shown = f"[{', '.join(map(str, elements))}]" if elements else f"{value}"
             raise ValueError(f"{what} must be a list of {self._taken(2)}, got {shown}")
         if self.count is not None and len(elements) != self.count:
-            raise ValueError(f"{what} must be {self.count} extents, got {list(elements)}")
+            raise ValueError(f"{what} must be a list of {self.count} {self._taken(2)}, got {list(elements)}")
         return elements
 
     def _is_within(self, value: object) -> bool:
@@ -91,7 +91,7 @@ class Setting:
             return self.element.__name__.lower() + "s"
         if self.bounds == Bounds(0, 1):
             return "0 or 1"
-        return f"{'an integer' if count == 1 else 'integers'} of at least {self.bounds.least}"
+        return f"{'an integer' if count == 1 else 'integers'} of 32 bits of at least {self.bounds.least}"
 
 
 @lru_cache

@@ -42,12 +42,12 @@ UPDATED = (Role.PARAMETER, Role.STATE)
 KEPT = (Role.PARAMETER, Role.STATE, Role.CONSTANT, *DESTINATIONS)
 """The roles whose buffers outlive the run."""
 
-Rows: TypeAlias = Mapping[Storage, Sequence[Storage]]
-"""Rows, which only name a range of adjacent buffers, each with those buffers."""
+Packs: TypeAlias = Mapping[Storage, Sequence[Storage]]
+"""Packs, which only name a range of adjacent buffers, each with those buffers."""
 
 
-def rows_of(block: Block) -> Rows:
-    """Returns the rows of a block: `buf.pack` ops, and the views that `plan-memory` replaces them with."""
+def packs_of(block: Block) -> Packs:
+    """Returns the packs of a block: `buf.pack` ops, and the views that `plan-memory` replaces them with."""
     views = [op for op in block.ops if isinstance(op, buf.ViewOp)]
     plain = [Storage.of(view.result) for view in views if buf.PACKED_VIEW not in view.attributes]
     places = [Storage.of(view.result) for view in views if buf.PACKED_VIEW in view.attributes]
@@ -56,9 +56,9 @@ def rows_of(block: Block) -> Rows:
     return parts | {Storage.of(op.result): [Storage.of(part) for part in op.parts] for op in packs}
 
 
-def without_rows(places: Iterable[Storage], rows: Rows) -> list[Storage]:
-    """Returns the buffers, with each row replaced by its parts."""
-    return [part for place in places for part in rows.get(place, (place,))]
+def without_packs(places: Iterable[Storage], packs: Packs) -> list[Storage]:
+    """Returns the buffers, with each pack replaced by its parts."""
+    return [part for place in places for part in packs.get(place, (place,))]
 
 
 @dataclass
@@ -127,11 +127,11 @@ def _partly_written(run: BoundRun) -> Iterator[Storage]:
 class _Liveness:
     """The steps at which each buffer is read and written, and the buffers that share bytes."""
 
-    def __init__(self, runs: list[BoundRun], storage: Iterable[Storage], kept: set[Storage], rows: Rows):
-        self.kept, self._rows = kept, rows
-        known = dict.fromkeys([*storage, *(place for run in runs for place in without_rows(run.operands, rows))])
-        for row in rows:
-            known.pop(row, None)
+    def __init__(self, runs: list[BoundRun], storage: Iterable[Storage], kept: set[Storage], packs: Packs):
+        self.kept, self._packs = kept, packs
+        known = dict.fromkeys([*storage, *(place for run in runs for place in without_packs(run.operands, packs))])
+        for pack in packs:
+            known.pop(pack, None)
         self._by_arena: dict[SSAValue, list[Storage]] = {}
         for value in known:
             self._by_arena.setdefault(value.arena, []).append(value)
@@ -143,8 +143,8 @@ class _Liveness:
         self._steps: dict[Storage, list[int]] = {value: [] for value in known}
         self._reads: dict[Storage, list[bool]] = {value: [] for value in known}
         for index, run in enumerate(runs):
-            reads = without_rows(run.reads, rows)
-            for value in dict.fromkeys(without_rows(run.operands, rows)):
+            reads = without_packs(run.reads, packs)
+            for value in dict.fromkeys(without_packs(run.operands, packs)):
                 self._note(value, index, value in reads)
                 if value not in reads:
                     for other in self._related[value]:
@@ -181,10 +181,10 @@ class _Liveness:
 
     def hygiene(self, index: int, run: BoundRun) -> _Hygiene:
         """Returns the buffers that a step poisons, so that reads of undefined contents show up."""
-        clashing = [value for value in without_rows(run.writes, self._rows) if self._clashes(value, index)]
+        clashing = [value for value in without_packs(run.writes, self._packs) if self._clashes(value, index)]
         dead = [
             (value, [other for other in self.sharing(value) if self.live_after(other, index)])
-            for value in dict.fromkeys(without_rows(run.operands, self._rows))
+            for value in dict.fromkeys(without_packs(run.operands, self._packs))
             if value not in self.kept and not self.live_after(value, index)
         ]
         return _Hygiene(list(self._unreadable(run)), clashing, dead)
@@ -249,7 +249,7 @@ class BufferExecutor:
             elif isinstance(op, TiledOp):
                 self._kernels[op] = PreparedTiles(op)
         self._branches = any(isinstance(op, ChooseOp | BranchOp) for op in module.walk())
-        self._rows = rows_of(block)
+        self._packs = packs_of(block)
         self._inputs = self._input_keys()
         self._runs: list[BoundRun] = [] if self._branches else self._unrolled(decided([]))
         self._hygiene = self._hygiene_of(self._runs)
@@ -265,7 +265,7 @@ class BufferExecutor:
         if not self._poisons:
             return [_Hygiene([], [], [])] * len(runs)
         kept = {self._storage[value] for value, slot in self._slots.items() if slot.role in KEPT}
-        liveness = _Liveness(runs, self._storage.values(), kept, self._rows)
+        liveness = _Liveness(runs, self._storage.values(), kept, self._packs)
         return [liveness.hygiene(index, run) for index, run in enumerate(runs)]
 
     def _add_buffer(self, value: SSAValue) -> None:
@@ -290,7 +290,7 @@ class BufferExecutor:
 
     def _result_keys(self) -> dict[str, SSAValue]:
         """Returns the results of `run`: destinations, and the parameters and states that some step writes."""
-        written = {place for run in self._possible() for place in without_rows(run.writes, self._rows)}
+        written = {place for run in self._possible() for place in without_packs(run.writes, self._packs)}
         results: dict[str, SSAValue] = {}
         for value, slot in self._slots.items():
             place = self._storage[value]
@@ -391,7 +391,7 @@ class BufferExecutor:
 
     def _filled(self, values: Mapping[str, Array]) -> _Memory:
         """Returns fresh memory with the caller's values and the constants."""
-        memory = _Memory(self._rows)
+        memory = _Memory(self._packs)
         for key, array in self._checked(values).items():
             memory.array(self._storage[self._inputs[key]])[...] = array
         for value, slot in self._slots.items():
@@ -425,8 +425,8 @@ class BufferExecutor:
 class _Memory:
     """The bytes of every arena, poisoned on first access, except for the zero padding between the parts of a row."""
 
-    def __init__(self, rows: Rows | None = None) -> None:
-        self._rows = rows or {}
+    def __init__(self, packs: Packs | None = None) -> None:
+        self._packs = packs or {}
         self._arenas: dict[SSAValue, Array] = {}
 
     def bytes(self, place: Storage) -> Array:
@@ -435,12 +435,12 @@ class _Memory:
         if arena is None:
             arena = np.empty(buf.buffer_bytes(cast(buf.Buffer, place.arena.type)), np.uint8)
             poison(arena)
-            for row, parts in self._rows.items():
-                if row.arena == place.arena:
+            for pack, parts in self._packs.items():
+                if pack.arena == place.arena:
                     held = np.zeros(arena.shape, np.bool_)
                     for part in parts:
                         held[part.start : part.end] = True
-                    arena[row.start : row.end][~held[row.start : row.end]] = 0
+                    arena[pack.start : pack.end][~held[pack.start : pack.end]] = 0
             self._arenas[place.arena] = arena
         return arena[place.start : place.end]
 

@@ -39,10 +39,10 @@ class Storage:
         """Returns the storage of an allocation, an argument or a view."""
         shape, element = buf.shape_of(value), buf.element_of(value)
         size = buf.buffer_bytes(cast(buf.Buffer, value.type))
-        owner, row = value.owner, buf.pack_of(value)
-        if row is not None:
-            start = row.starts[list(row.parts).index(value)] * buf.element_bytes(element)
-            return cls(row.result, start, start + size, shape, element)
+        owner, pack = value.owner, buf.pack_of(value)
+        if pack is not None:
+            start = pack.starts[list(pack.parts).index(value)] * buf.element_bytes(element)
+            return cls(pack.result, start, start + size, shape, element)
         if isinstance(owner, buf.ViewOp):
             number = owner.attributes.get(buf.VALUE)
             known = number.value.data if isinstance(number, IntegerAttr) else value

@@ -25,9 +25,8 @@ from tensorgrad.dialects.tg.base import (
     Tensor,
     TensorOp,
     int_value,
-    is_float,
-    is_integer,
     require,
+    require_elements,
     tensor,
 )
 from tensorgrad.dialects.tg.traits import NeverOverflows
@@ -118,7 +117,7 @@ class AllReduceOp(CollectiveOp):
         _require_size(properties)
         reduction, element = cast(StringAttr, properties["reduction"]).data, operands[0].get_element_type()
         require(reduction in COMBINERS, f'reduction "{reduction}" is not one of {", ".join(COMBINERS)}')
-        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+        require_elements(element, "number")
         return operands[0]
 
     def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
@@ -143,7 +142,7 @@ class ReduceScatterOp(CollectiveOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         shape, element = list(operands[0].get_shape()), operands[0].get_element_type()
         axis, size = _split(properties, shape)
-        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+        require_elements(element, "number")
         require(shape[axis] % size == 0, f"axis {axis} of {shape} is not divisible by {size}")
         shape[axis] //= size
         return tensor(shape, element)

@@ -17,9 +17,8 @@ from tensorgrad.dialects.tg.base import (
     UnaryEvaluate,
     check_axes,
     int_list,
-    is_float,
-    is_integer,
     require,
+    require_elements,
     rounding_once,
     size_of,
     tensor,
@@ -64,7 +63,7 @@ class DotGeneralOp(TensorOp):
         ls, rs = lhs.get_shape(), rhs.get_shape()
         element = lhs.get_element_type()
         require(element == rhs.get_element_type(), lambda: f"element types differ: {lhs} and {rhs}")
-        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+        require_elements(element, "number")
         check_axes([*lb, *lc], len(ls), "left axes")
         check_axes([*rb, *rc], len(rs), "right axes")
         require(len(lb) == len(rb) and len(lc) == len(rc), "both sides must name the same number of axes")

@@ -20,9 +20,8 @@ from tensorgrad.dialects.tg.base import (
     check_axes,
     int_list,
     int_value,
-    is_float,
-    is_integer,
     require,
+    require_elements,
     rounding_once,
     tensor,
 )
@@ -165,7 +164,7 @@ class ConvOp(TensorOp):
         groups, element = int_value(properties, "groups"), lhs.get_element_type()
         ls, rs = lhs.get_shape(), rhs.get_shape()
         require(element == rhs.get_element_type(), lambda: f"element types differ: {lhs} and {rhs}")
-        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+        require_elements(element, "number")
         require(
             len(ls) == len(rs) >= 2,
             lambda: f"needs [batch, channels, ...] and [out, channels, ...], got {lhs} and {rhs}",
@@ -319,7 +318,7 @@ class FoldOp(TensorOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         axes, stride, dilation, extents = (int_list(properties, name) for name in cls.PROPERTIES)
         rank, element = operands[0].get_num_dims() - len(axes), operands[0].get_element_type()
-        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+        require_elements(element, "number")
         require(rank >= 0, lambda: f"{operands[0]} has no window axis for each of {list(axes)}")
         counts, size = operands[0].get_shape()[:rank], operands[0].get_shape()[rank:]
         _check_windows(axes, rank, size, stride, dilation)

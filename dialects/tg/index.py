@@ -23,6 +23,7 @@ from tensorgrad.dialects.tg.base import (
     is_integer,
     numpy_dtype,
     require,
+    require_elements,
     rounding_once,
     size_of,
     tensor,
@@ -114,7 +115,7 @@ def _check_updates(updates: Tensor, indices: Tensor, properties: Properties) -> 
     """Requires updates that a scatter can combine, and indices of its axis."""
     element, extent = updates.get_element_type(), int_value(properties, "extent")
     _require_indices(indices, extent)
-    require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+    require_elements(element, "number")
     require(extent >= 0, f"extent {extent} is negative")
     if "reduction" in properties:
         reduction, names = _reduction(properties), [name for name in COMBINERS if name != "sum"]

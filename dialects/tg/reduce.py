@@ -18,9 +18,9 @@ from tensorgrad.dialects.tg.base import (
     check_axes,
     int_list,
     is_float,
-    is_integer,
     numpy_dtype,
     require,
+    require_elements,
     rounding_once,
     size_of,
     tensor,
@@ -45,7 +45,7 @@ class ReduceOp(TensorOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         axes, shape = int_list(properties, "axes"), operands[0].get_shape()
         element = operands[0].get_element_type()
-        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+        require_elements(element, "number")
         check_axes(axes, len(shape), "axes")
         if cls.NEEDS_ELEMENTS:
             require(all(shape[axis] > 0 for axis in axes), f"axes {list(axes)} of {list(shape)} are empty")

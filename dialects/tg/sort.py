@@ -17,9 +17,8 @@ from tensorgrad.dialects.tg.base import (
     Tensor,
     TensorOp,
     int_value,
-    is_float,
-    is_integer,
     require,
+    require_elements,
     tensor,
 )
 
@@ -49,7 +48,7 @@ class ArgsortOp(TensorOp):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         shape, element = operands[0].get_shape(), operands[0].get_element_type()
         require(bool(shape), "a scalar has no axis to sort")
-        require(is_float(element) or is_integer(element), lambda: f"takes numbers, not {element}")
+        require_elements(element, "number")
         require(int_value(properties, "descending") in (0, 1), "descending must be 0 or 1")
         require(shape[-1] <= 1 << 31, lambda: f"positions on an axis of {shape[-1]} elements don't fit i32")
         return tensor(shape, i32)

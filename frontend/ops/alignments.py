@@ -11,6 +11,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     add,
     divide,
     equal,
+    greater_equal,
     less,
     less_equal,
     logical_and,
@@ -120,8 +121,10 @@ def _in_rows(labels: Tensor, lengths: Tensor, batch: int) -> Tensor:
     known = np.asarray(lengths)
     if known.sum() != labels.shape[0]:
         raise ShapeError(f"ctc: target_lengths add up to {known.sum()}, and there are {labels.shape[0]} targets")
+    if not labels.size:
+        return reshape(labels, (batch, 0))
     places = (np.cumsum(known) - known)[:, None] + np.arange(max(known.max(initial=0), 1))
-    return labels[Array(np.minimum(places, max(labels.shape[0] - 1, 0)).astype(np.int32))]
+    return labels[Array(np.minimum(places, labels.shape[0] - 1).astype(np.int32))]
 
 
 @in_full
@@ -157,4 +160,4 @@ def _losses(
     ends = expand_dims(2 * lengths, 1)
     is_end = logical_and(less_equal(arange(extent), ends), less_equal(subtract(ends, 1), arange(extent)))
     losses = negative(logsumexp(where(is_end, final, NEVER), 1))
-    return where(less(losses, -NEVER / 2), losses, impossible)
+    return where(greater_equal(losses, -NEVER / 2), impossible, losses)

@@ -13,9 +13,9 @@ from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.errors import DTypeError
 from tensorgrad.ops.elementwise.arithmetic import equal, maximum, minimum, multiply, power, where
 from tensorgrad.ops.index import scattered
-from tensorgrad.ops.keys import Selection, by_rows, index, selection
+from tensorgrad.ops.keys import Selection, applied, by_rows, index, selection
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
-from tensorgrad.ops.recorded import recorded_whole, whole
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.scatter import scatter_reduce
 from tensorgrad.ops.shape import arange, full, positions, reshape, take_rows
 from tensorgrad.surface.calls import public
@@ -142,9 +142,10 @@ class Change:
         return reshape(scatter_reduce(flat, 0, places, reshape(self._given(values), -1), reduction), self._shape)
 
     def _changed(self, change: Callable[..., Tensor], values: Any) -> Tensor:
-        """Returns the tensor after a change, recorded as one if it is determined by arrays."""
+        """Returns the tensor after a change, recorded as one if it is determined by arrays alone."""
         operands = self._tensor, self._given(values), self._selection, *self._arrays
-        return reshape(whole(change, *operands) if self._arrays else change(*operands), self._shape)
+        by_arrays = bool(self._arrays) and self._selection == self._selection.of_slice()
+        return reshape(applied(change, self._key, *operands) if by_arrays else change(*operands), self._shape)
 
     def _given(self, values: Any) -> Tensor:
         return broadcast_to(cast(as_tensor(values, self._tensor.dtype), self._tensor.dtype), self._selection.result)
@@ -156,7 +157,7 @@ def _added(tensor: Tensor, values: Tensor, selected: Selection, *arrays: Tensor)
     if selected.gathered is not None:
         place = selected.gathered.place
         bounds = {"axis": integer(place), "extent": integer(selected.rows[place])}
-        indices = selected.indices(arrays, tensor)
+        indices = selected.indices(arrays)
         values = selected.from_rows(emit(index_ops.ScatterAddOp, [values, indices], **bounds))
     return tensor + _placed(selected, values, Array(np.zeros((), values.dtype)), tensor)
 
@@ -166,7 +167,7 @@ def _set(tensor: Tensor, values: Tensor, selected: Selection, *arrays: Tensor) -
     """Returns a tensor with values in place of its own where a key selects."""
     changed: Tensor = full(selected.shape, True, "bool")
     if selected.gathered is not None:
-        values, written = _last_of_equals(values, selected, selected.indices(arrays, tensor))
+        values, written = _last_of_equals(values, selected, selected.indices(arrays))
         values, changed = selected.from_rows(values), selected.from_rows(broadcast_to(written, selected.rows))
     mask = _placed(selected, changed, Array(np.zeros((), np.bool_)), tensor)
     return where(mask, _placed(selected, values, Array(np.zeros((), values.dtype)), tensor), tensor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -31,13 +31,13 @@ class Gathered:
 
     Attributes:
         axes: The axes of the slice that are indexed by an array, in order.
-        names: The same axes, numbered among those of the tensor.
+        names: The same axes in error messages.
         shape: The shape to which the arrays broadcast.
         place: The position of the arrays' axes in the result.
     """
 
     axes: tuple[int, ...]
-    names: tuple[int, ...]
+    names: tuple[str, ...]
     shape: tuple[int, ...]
     place: int
 
@@ -102,12 +102,13 @@ class Selection(Static):
         apart = reshape(rows, [self.shape[axis] for axis in order])
         return transpose(apart, sorted(range(len(order)), key=order.__getitem__))
 
-    def indices(self, arrays: Sequence[Tensor], tensor: Tensor) -> Tensor:
-        """Returns the row of each indexed position; -1, or another number out of range, if one of its indices is.
+    def of_slice(self) -> Selection:
+        """Returns what selects from the slice: arrays alone. It stays the same while slices and integers move on."""
+        count = len(self.shape)
+        return Selection((0,) * count, self.shape, (1,) * count, (), self.shape, self.gathered)
 
-        Args:
-            arrays: The arrays of the key.
-            tensor: What is selected from.
+    def indices(self, arrays: Sequence[Tensor]) -> Tensor:
+        """Returns the row of each indexed position; -1, or another number out of range, if one of its indices is.
 
         Raises:
             ShapeError: A known index in an array is out of range.
@@ -116,8 +117,8 @@ class Selection(Static):
         assert self.gathered is not None
         extents = [self.shape[axis] for axis in self.gathered.axes]
         places = [
-            counted_from_front(array, extent, f"axis {axis} of {tensor.shape}")
-            for array, extent, axis in zip(arrays, extents, self.gathered.names, strict=True)
+            counted_from_front(array, extent, name)
+            for array, extent, name in zip(arrays, extents, self.gathered.names, strict=True)
         ]
         places = [broadcast_to(place, self.gathered.shape) for place in places]
         if len(extents) == 1:
@@ -158,7 +159,7 @@ def selection(tensor: Tensor, key: Any) -> tuple[Selection, tuple[Tensor, ...]]:
     start, stop, step, reverse = [], [], [], []
     shape_after: list[int] = []
     axes: list[int] = []
-    names: list[int] = []
+    names: list[str] = []
     arrays: list[Tensor] = []
     advanced: list[tuple[int, int]] = []
     axis = 0
@@ -176,7 +177,7 @@ def selection(tensor: Tensor, key: Any) -> tuple[Selection, tuple[Tensor, ...]]:
             advanced.append((position, len(shape_after) - len(axes)))
             if isinstance(entry, Tensor):
                 axes.append(len(shape_after))
-                names.append(axis)
+                names.append(f"axis {axis} of {tensor.shape}")
                 arrays.append(entry)
                 first, last, stride = 0, extent, 1
                 shape_after.append(extent)
@@ -194,7 +195,7 @@ def selection(tensor: Tensor, key: Any) -> tuple[Selection, tuple[Tensor, ...]]:
 
 def _gathered(
     axes: Sequence[int],
-    names: Sequence[int],
+    names: Sequence[str],
     arrays: Sequence[Tensor],
     advanced: Sequence[tuple[int, int]],
     extents: Sequence[int],
@@ -203,7 +204,7 @@ def _gathered(
 
     Args:
         axes: The axes that they index, of the slice.
-        names: The same, of the tensor.
+        names: The same in error messages.
         arrays: The arrays.
         advanced: For each array and each integer, its position in the key, and the number of axes before it.
         extents: Those of the slice.
@@ -243,15 +244,22 @@ def index(x: Any, key: Any) -> Tensor:
     """
     tensor, key = by_rows(as_tensor(x), key)
     selected, arrays = selection(tensor, key)
-    return whole(_gather, tensor, selected, *arrays) if arrays else _slice(tensor, selected)
+    part = _slice(tensor, selected)
+    return part if selected.gathered is None else applied(_gather, key, part, selected.of_slice(), *arrays)
+
+
+def applied(function: Callable[..., Tensor], key: Any, *args: Any) -> Tensor:
+    """Returns a function of what a key selects, as one application unless the key has a mask, of ever other extents."""
+    entries = key if isinstance(key, tuple) else (key,)
+    has_mask = any(isinstance(entry, Array | np.ndarray) and entry.dtype == NAMES["bool"] for entry in entries)
+    return function(*args) if has_mask else whole(function, *args)
 
 
 @recorded_whole
-def _gather(tensor: Tensor, selected: Selection, *arrays: Tensor) -> Tensor:
-    """Returns the elements of a tensor that are selected by arrays, too."""
+def _gather(part: Tensor, selected: Selection, *arrays: Tensor) -> Tensor:
+    """Returns the elements of a slice that are selected by arrays."""
     assert selected.gathered is not None
-    indices = selected.indices(arrays, tensor)
-    return take_rows(selected.as_rows(_slice(tensor, selected)), indices, selected.gathered.place)
+    return take_rows(selected.as_rows(part), selected.indices(arrays), selected.gathered.place)
 
 
 def _slice(tensor: Tensor, selected: Selection) -> Tensor:

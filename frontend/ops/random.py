@@ -181,7 +181,6 @@ def uniform(key: Key, shape: Shape = (), low: TensorLike = 0.0, high: TensorLike
     return maximum(least, add(multiply(unit, span), least))
 
 
-@recorded_whole
 def randint(key: Key, shape: Shape, low: TensorLike, high: TensorLike, dtype: object = "i32") -> Tensor:
     """Random integers in `[low, high)`, equally likely to within a part in 2³², or in 2⁶⁴ for 64-bit dtypes.
 
@@ -489,6 +488,9 @@ def _pairs(key: Tensor, counters: Tensor) -> Tensor:
     """Returns keys from keys, whose leading axes broadcast against the counters; of host arrays without any ops."""
     if all(isinstance(x, Array) and x.live is None for x in (key, counters)):
         words, numbers = np.asarray(key), np.asarray(counters)
+        if words.ndim == 1 and not numbers.ndim:  # a training step makes a key this way
+            first, second = ops.threefry(words[:1], words[1:], np.zeros(1, np.uint32), numbers.reshape(1))
+            return Array(np.concatenate((first, second)))
         extents = np.broadcast_shapes(words.shape[:-1], numbers.shape)
         parts = (words[..., 0], words[..., 1], np.zeros((), np.uint32), numbers)
         return Array(

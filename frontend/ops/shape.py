@@ -245,7 +245,7 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ShapeError("arange: the step is 0")
-    if not all(math.isfinite(number) for number in (first, last, step)):
+    if not all(math.isfinite(number) for number in (first, last, step) if isinstance(number, float)):
         raise ShapeError(f"arange: from {first} to {last} by {step} is no finite number of elements")
     if isinstance(first, float) or isinstance(last, float) or isinstance(step, float):
         return Array(fitted(np.arange(first, last, step), as_dtype("f32" if dtype is None else dtype), "arange"))

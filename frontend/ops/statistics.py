@@ -34,7 +34,7 @@ from tensorgrad.ops.sort import sort
 from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.likes import Axes, TensorLike
-from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tensor import Array, Tensor
 
 INTERPOLATIONS: dict[str, Callable[[float], tuple[int, int, float]]] = {
     "linear": lambda place: (math.floor(place), math.ceil(place), place - math.floor(place)),
@@ -291,7 +291,8 @@ def histogram(x: TensorLike, bins: TensorLike = 10, range: tuple[float, float] |
         edges = as_float(stop_gradient(as_tensor(bins)))
         if edges.ndim != 1 or edges.shape[0] < 2:
             raise OptionError(f"histogram: bins must be a number, or two edges or more, got {bins!r}")
-        if not isinstance(bins, Tensor) and np.any(np.diff(np.asarray(bins)) < 0):
+        known = np.asarray(edges) if isinstance(edges, Array) else np.zeros(2)
+        if not np.all(known[1:] >= known[:-1]):
             raise OptionError(f"histogram: the edges of bins must be in increasing order, got {bins!r}")
     count = edges.shape[0] - 1
     # The last bin is closed: its upper edge belongs to it.

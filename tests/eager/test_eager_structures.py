@@ -17,6 +17,7 @@ from tensorgrad.driver.handles.eager_devices import eager_device_named, new_eage
 from tensorgrad.eager import devices
 from tensorgrad.eager.devices import EagerDevice, RecordingDevice
 from tensorgrad.eager.values import Value
+from tensorgrad.ops import recorded
 from tensorgrad.runtime.cpu import CpuDevice
 
 GENERATOR = generator(0)
@@ -365,3 +366,36 @@ def test_no_value_waits_for_the_garbage_collector() -> None:
         assert before == sum(value() is not None for value in values)
     finally:
         gc.enable()
+
+
+COLUMNS = np.array([2, 0])
+SHARED: dict[str, tuple[Callable[[Any, Any, int], Any], int]] = {
+    "an integer beside an array": (lambda x, key, i: x[i % 4, COLUMNS], 1),
+    "a slice beside an array": (lambda x, key, i: x[i % 3 : i % 3 + 2, COLUMNS], 1),
+    "arrays": (lambda x, key, i: x[np.array([i % 4, 0]), COLUMNS], 1),
+    "added by arrays": (lambda x, key, i: x.at[np.array([i % 4, 0])].add(1.0), 1),
+    "a mask": (lambda x, key, i: x[np.arange(4) <= i % 4], 0),
+    "a categorical draw": (lambda x, key, i: tg.random.categorical(tg.random.key(i), x), 1),
+    "a draw below a bound that grows": (lambda x, key, i: tg.random.randint(key, (3,), 0, i + 1), 0),
+}
+"""For each, the number of functions that are traced, however often it is computed."""
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_changes_at_each_call_traces_nothing_anew(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positions, bounds and keys are operands, or the function isn't recorded as a whole."""
+    call, expected = SHARED[name]
+    traced: list[str] = []
+    original = recorded.trace_call
+
+    def counted(function: str, *arguments: Any) -> Any:
+        traced.append(function)
+        return original(function, *arguments)
+
+    monkeypatch.setattr(recorded, "trace_call", counted)
+    device = new_eager_device("cpu", CpuDevice(), 2)
+    x, key = device.made(X.copy()), device.made(np.asarray(tg.random.key(3)))
+    for i in range(12):
+        ours = np.asarray(call(x, key, i))
+        np.testing.assert_array_equal(ours, np.asarray(call(tg.array(X), tg.random.key(3), i)))
+    assert len(traced) == expected

@@ -96,6 +96,30 @@ def test_half_precision_and_certain_frames() -> None:
     assert np.isfinite(tg.grad(lambda x: tg.ctc(x, [[1]], [3], [1]))(certain)).all()
 
 
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_nan_stays_nan(zero_infinity: bool) -> None:
+    """A run that has diverged has no loss of 0."""
+    logs = np.log(np.full((3, 1, 2), 0.5, np.float32))
+    logs[1] = np.nan
+    assert np.isnan(float(tg.ctc(logs, [[1]], [3], [1], zero_infinity=zero_infinity)))
+
+
+def test_no_labels_at_all() -> None:
+    logs = np.log(np.full((3, 1, 2), 0.5, np.float32))
+    nothing = np.zeros(0, np.int32)
+    np.testing.assert_allclose(tg.ctc(logs, nothing, [3], [0]), np.log(8), rtol=1e-6)
+    np.testing.assert_allclose(tg.ctc(logs, nothing.reshape(1, 0), [3], [0]), np.log(8), rtol=1e-6)
+
+
+def test_on_a_device_and_in_batches() -> None:
+    logs = tg.log_softmax(SCORES)
+    on_device = tg.ctc(tg.tensor(logs, device="cpu"), LABELS, COUNTS, LENGTHS, reduction="none")
+    each = tg.vmap(lambda x, y, frames, labels: tg.ctc(x, y, frames, labels, reduction="none"), in_axes=(1, 0, 0, 0))
+    expected = np.asarray(tg.ctc(logs, LABELS, COUNTS, LENGTHS, reduction="none"))
+    np.testing.assert_allclose(on_device.numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(each(logs, LABELS, COUNTS, LENGTHS), expected, rtol=1e-6)
+
+
 def test_a_model_learns_to_spell() -> None:
     frames = np.random.default_rng(2).normal(size=(10, 3, 5)).astype(np.float32)
     training = tg.compile(

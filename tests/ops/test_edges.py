@@ -19,8 +19,8 @@ def f32(values: Any) -> NumpyArray:
 
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu")
-FAR = np.array([[300.0, -400.0, 1000.0, 2.0], [6e4, -6e4, 1.0, 0.0]], np.float16)
-"""Numbers whose squares f16 doesn't have."""
+FAR = np.array([[300.0, -400.0, 1000.0, 2.0], [6e4, -6e4, 4e4, 5e4]], np.float16)
+"""Numbers whose squares, and some of whose sums, f16 doesn't have."""
 
 
 IMAGE = f32([[[[0, 1], [2, 3]]]])
@@ -42,7 +42,11 @@ IMAGE = f32([[[[0, 1], [2, 3]]]])
         ),
         ("corrcoef", tg.corrcoef, lambda x: torch.corrcoef(x.float())),
         ("lerp", lambda x: tg.lerp(x, -x, 0.5), lambda x: torch.lerp(x, -x, 0.5)),
-        ("hypot", lambda x: tg.hypot(x, x[0]), lambda x: torch.hypot(x.float(), x[0].float())),
+        (
+            "hypot's slopes",
+            lambda x: tg.grad(lambda y: 4 * tg.sum(tg.hypot(y, x[0])))(x),
+            lambda x: 4 * x.float() / torch.hypot(x.float(), x[0].float()),
+        ),
     ],
 )
 def test_squares_beyond_the_range_of_f16(device: tg.DeviceName, name: str, ours: Any, theirs: Any) -> None:
@@ -54,9 +58,14 @@ def test_squares_beyond_the_range_of_f16(device: tg.DeviceName, name: str, ours:
 
 def test_batch_norm_of_f16() -> None:
     x = FAR.T.copy()
-    ours = tg.nn.BatchNorm1d(2).initialized(0)
-    normalized = tg.jit(lambda x: tg.nn.inference(ours)(x) * 1.0, device="cpu")(x)
-    np.testing.assert_allclose(normalized.numpy(), x / np.sqrt(1 + 1e-5), rtol=2e-3)
+    ours, theirs = tg.nn.BatchNorm1d(2).initialized(0, device="numpy"), torch.nn.BatchNorm1d(2)
+    values = [("running_mean", [7e4, -7e4]), ("running_var", [1e10, 1e10])]
+    for name, value in values:
+        getattr(ours, name).copy_(np.array(value, np.float32))
+        getattr(theirs, name).copy_(torch.tensor(value))
+    normalized = tg.nn.inference(ours)(tg.tensor(x, device="numpy"))
+    expected = theirs.eval()(torch.from_numpy(x).float())
+    np.testing.assert_allclose(normalized.detach().numpy(), expected.detach().numpy(), rtol=2e-3)
     training = tg.compile(
         tg.nn.BatchNorm1d(2),
         loss=lambda model, x: tg.mean(tg.square(model(tg.cast(x, "f16")))),
@@ -138,11 +147,15 @@ def test_complex_quotients_need_no_squares(size: float) -> None:
         (lambda x: tg.sum(tg.asinh(x)), lambda x: torch.asinh(x).sum(), [np.inf, -np.inf, 2.0]),
     ],
 )
-def test_derivatives_on_a_bound(ours: Callable[[Any], Any], theirs: Callable[[Any], Any], x: Any) -> None:
+@pytest.mark.parametrize("device", DEVICES)
+def test_derivatives_on_a_bound(
+    ours: Callable[[Any], Any], theirs: Callable[[Any], Any], x: Any, device: tg.DeviceName
+) -> None:
     point = torch.tensor(x, dtype=torch.float32, requires_grad=True)
     theirs(point).backward()
     assert point.grad is not None
-    np.testing.assert_allclose(tg.grad(ours)(np.asarray(x, np.float32)), point.grad.numpy(), rtol=1e-5)
+    slopes = tg.jit(tg.grad(ours), device=device)(np.asarray(x, np.float32))
+    np.testing.assert_allclose(slopes, point.grad.numpy(), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +171,15 @@ def test_derivatives_on_a_bound(ours: Callable[[Any], Any], theirs: Callable[[An
         (OptionError, "fftfreq: samples at a distance of 0 have no frequencies", lambda: tg.fft.fftfreq(4, 0.0)),
         (ShapeError, "arange: from 0 to inf by 1 is no finite number of elements", lambda: tg.arange(0, np.inf)),
         (OptionError, r"quantile: q must be a number in \[0, 1\] or a list", lambda: tg.quantile([1.0, 2.0], [])),
-        (OptionError, "histogram: the edges of bins must be in increasing", lambda: tg.histogram([1.0], [3, 2, 1])),
+        *(
+            (
+                OptionError,
+                "histogram: the edges of bins must be in increasing",
+                lambda edges=edges: tg.histogram([1.0], edges),
+            )
+            for edges in ([3, 2, 1], np.array([3, 2, 1], np.uint8), tg.array([3.0, 2.0]), [1, np.nan, 3])
+        ),
+        (DTypeError, "scatter_add: takes numbers, not bool", lambda: tg.array([True]).at[np.array([0])].add(True)),
     ],
 )
 def test_what_is_refused(error: type[Exception], message: str, call: Callable[[], Any]) -> None:

@@ -173,3 +173,14 @@ def test_gradients_are_clipped_as_by_pytorch(limit: float) -> None:
         tg.optim.clip_gradients(leaves(tg), 1.0)
     with pytest.raises(OptionError, match="max_norm must be more than 0, got 0"):
         tg.optim.clip_gradients(ours, 0)
+
+
+def test_gradients_of_several_dtypes_are_clipped() -> None:
+    named = [tg.tensor([1.0, 1.0], device="numpy", dtype=dtype, requires_grad=True) for dtype in ("f16", "f32", "f64")]
+    for tensor, size in zip(named, (6e4, 3.0, 4.0), strict=True):
+        tensor.grad = tg.tensor([size, size], device="numpy", dtype=tensor.dtype)
+    norm = tg.optim.clip_gradients(named, 1.0)
+    np.testing.assert_allclose(float(norm), 6e4 * 2**0.5, rtol=1e-3)
+    for tensor, expected in zip(named, (0.5**0.5, 3 / 84853, 4 / 84853), strict=True):
+        assert tensor.grad.dtype == tensor.dtype
+        np.testing.assert_allclose(tensor.grad.numpy(), [expected] * 2, rtol=2e-3)

@@ -252,6 +252,9 @@ class DivOp(BinaryOp):
 class PowOp(BinaryOp):
     """`x` to the power of `y` on floats, as C's pow, within 2 ulp.
 
+    With a constant whole exponent from -17 to -2, compiled code divides one by products, within as many ulp as there
+    are factors, and gives 0 where the product is infinite.
+
     NaN for a finite negative base with a fractional exponent; 1 for exponent 0 and for base 1, even beside NaN.
 
     Example:

@@ -146,20 +146,19 @@ def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
 def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
     """Repeated squaring, for exponents from -1 to 16 of floats, and from 0 on of integers; `None` otherwise.
 
-    Not for further negative ones: the derivative of a quotient squares its divisor, which exceeds the range of floats
-    where the derivative itself does not.
+    Not for further negative ones: the derivative of `1 / x**n` divides by `x**n` twice, which exceeds the range of
+    floats where the derivative, `-n / x**(n + 1)`, does not. For n = 1 it is that.
     """
     floats = is_float(base.dtype)
     if base.dtype == NAMES["bool"] or (not -1 <= exponent <= 16 if floats else exponent < 0):
         return None
     if exponent == -1:
         return divide(1.0, base)
-    count = exponent
-    if count == 0:
+    if exponent == 0:
         ones = emit_full_like(base, 1)
         return where(True, ones, base) if floats else ones  # which depends on the base, so it has a derivative: 0
     result: Tensor | None = None
-    square = base
+    square, count = base, exponent
     while count:
         if count & 1:
             result = square if result is None else multiply(result, square)

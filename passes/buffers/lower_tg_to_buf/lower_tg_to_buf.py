@@ -59,7 +59,7 @@ class LowerTgToBufPass(LevelPass):
       `gradient`, `update`). Constants become arguments with role `constant`, except splats, which kernels contain.
     - Reshapes, transposes, broadcasts, slices and reversals become index maps and dispatch nothing, nor does an op
       without elements.
-    - Packed tensors become a `buf.pack`, as do updates that are slices of one row.
+    - Packed tensors become a `buf.pack`, as do updates that are slices of one pack.
     - A composite attention becomes one kernel, its derivative two; a collective becomes one. Attention reads operands
       that were extended from 16 bits as they were, and native code stores its result as what it is rounded to.
     - A function with loops or branches calls private functions by `buf.run` and `buf.choose`: one for each sequence of
@@ -102,9 +102,9 @@ def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
     return (owner.operand, int_list(owner.properties, "start")[0]) if owner.properties["step"] == ints([1]) else None
 
 
-def _are_parts(parts: Sequence[tuple[int, int]], sizes: Sequence[int], row: SSAValue) -> bool:
-    """Returns whether the parts of a row are disjoint and start at offsets that any device can bind."""
-    end, bytes_each = 0, element_bytes(buffer_element(row))
+def _are_parts(parts: Sequence[tuple[int, int]], sizes: Sequence[int], pack: SSAValue) -> bool:
+    """Returns whether the parts of a pack are disjoint and start at offsets that any device can bind."""
+    end, bytes_each = 0, element_bytes(buffer_element(pack))
     for number, offset in sorted(parts, key=lambda part: part[1]):
         if offset < end or offset * bytes_each % PACK_ALIGNMENT:
             return False
@@ -158,14 +158,14 @@ class _Lowering:
         for value, lowered in self.lowered.items():
             if isinstance(lowered, View):
                 self.views_of.setdefault(lowered.buffer, []).append(value)
-        rows = self._rows(values, results)
-        written = {number for parts in rows.values() for number, _ in parts}
+        packs = self._packs(values, results)
+        written = {number for parts in packs.values() for number, _ in parts}
         result_arguments = [self._result_argument(value, returned) for value in values]
         for number, value in enumerate(values):
             if number not in written:
                 self._write_result(value, result_arguments[number])
-        for row, parts in rows.items():
-            self._write_row(row, [(result_arguments[number], offset) for number, offset in parts])
+        for pack, parts in packs.items():
+            self._write_pack(pack, [(result_arguments[number], offset) for number, offset in parts])
         set_returned(self.function, [])
         for op in reversed(old):
             if op is not returned:
@@ -273,7 +273,7 @@ class _Lowering:
         )
 
     def _packed(self, op: PackOp, operands: Sequence[Lowered]) -> View:
-        """Packs the buffers of the operands into a row; an operand that is not a buffer of its own is copied."""
+        """Packs the buffers of the operands into a pack; an operand that is not a buffer of its own is copied."""
         parts: list[SSAValue] = []
         offsets: list[int] = []
         for value, lowered, offset in zip(op.parts, operands, int_list(op.properties, "offsets"), strict=True):
@@ -284,44 +284,44 @@ class _Lowering:
                 buffer = self._emit(self._copy(value, lowered), op).buffer
             parts.append(buffer)
             offsets.append(offset)
-        return View(self._row(parts, offsets, op.shape[0], op), affine.identity(1))
+        return View(self._pack(parts, offsets, op.shape[0], op), affine.identity(1))
 
     def _can_be_packed(self, buffer: SSAValue) -> bool:
-        """Returns whether a buffer may be placed in a row: inputs, outputs and constants may not."""
+        """Returns whether a buffer may be placed in a pack: inputs, outputs and constants may not."""
         if not isinstance(buffer, BlockArgument):
             return isinstance(buffer.owner, memref.AllocOp)
         return self.arguments[buffer.index - len(self.originals)].role in (Role.PARAMETER, Role.STATE)
 
-    def _row(self, parts: Sequence[SSAValue], offsets: Sequence[int], size: int, op: Operation) -> SSAValue:
-        row = buf.PackOp.of(parts, offsets, size)
-        row.location = op.location
-        self._add(row)
-        return row.result
+    def _pack(self, parts: Sequence[SSAValue], offsets: Sequence[int], size: int, op: Operation) -> SSAValue:
+        pack = buf.PackOp.of(parts, offsets, size)
+        pack.location = op.location
+        self._add(pack)
+        return pack.result
 
-    def _rows(self, values: Sequence[SSAValue], results: Sequence[Slot]) -> dict[SSAValue, list[tuple[int, int]]]:
-        """Returns the buffers that are rows of updates, each with the numbers of the results and their offsets."""
-        rows: dict[SSAValue, list[tuple[int, int]]] = {}
+    def _packs(self, values: Sequence[SSAValue], results: Sequence[Slot]) -> dict[SSAValue, list[tuple[int, int]]]:
+        """Returns the buffers that are packs of updates, each with the numbers of the results and their offsets."""
+        packs: dict[SSAValue, list[tuple[int, int]]] = {}
         for number, (value, slot) in enumerate(zip(values, results, strict=True)):
             place = _part(value) if slot.role == Role.UPDATE and 0 not in shape_of(value) else None
             if place is None:
                 continue
-            row, offset = self.lowered[place[0]], place[1]
-            if isinstance(row, View) and _is_whole(place[0], row) and isinstance(row.buffer.owner, memref.AllocOp):
-                rows.setdefault(row.buffer, []).append((number, offset))
+            pack, offset = self.lowered[place[0]], place[1]
+            if isinstance(pack, View) and _is_whole(place[0], pack) and isinstance(pack.buffer.owner, memref.AllocOp):
+                packs.setdefault(pack.buffer, []).append((number, offset))
         return {
-            row: parts
-            for row, parts in rows.items()
-            if pack_of(row) is None and _are_parts(parts, [size_of(shape_of(value)) for value in values], row)
+            pack: parts
+            for pack, parts in packs.items()
+            if pack_of(pack) is None and _are_parts(parts, [size_of(shape_of(value)) for value in values], pack)
         }
 
-    def _write_row(self, row: SSAValue, parts: Sequence[tuple[SSAValue, int]]) -> None:
-        """Redirects the producer of a row to the output arguments that are its parts."""
-        owner = cast(memref.AllocOp, row.owner)
+    def _write_pack(self, pack: SSAValue, parts: Sequence[tuple[SSAValue, int]]) -> None:
+        """Redirects the producer of a pack to the output arguments that are its parts."""
+        owner = cast(memref.AllocOp, pack.owner)
         ordered = sorted(parts, key=lambda part: part[1])
-        new = buf.PackOp.of([value for value, _ in ordered], [offset for _, offset in ordered], buffer_shape(row)[0])
+        new = buf.PackOp.of([value for value, _ in ordered], [offset for _, offset in ordered], buffer_shape(pack)[0])
         new.location = owner.location
         self.new_ops[owner] = new
-        row.replace_all_uses_with(new.result)
+        pack.replace_all_uses_with(new.result)
         owner.erase()
 
     def _result_argument(self, value: SSAValue, returned: func.ReturnOp) -> SSAValue:

@@ -417,7 +417,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's workgroup must be a list of integers of at least 1, got [8, 0, 1]
+// CHECK: a schedule's workgroup must be a list of integers of 32 bits of at least 1, got [8, 0, 1]
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 0, 1], groups = [8, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -487,7 +487,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's groups must be 3 extents, got [8]
+// CHECK: a schedule's groups must be a list of 3 integers of 32 bits of at least 1, got [8]
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
@@ -501,7 +501,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's width must be an integer of at least 1, got 0
+// CHECK: a schedule's width must be an integer of 32 bits of at least 1, got 0
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8, 1, 1], width = 0> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):

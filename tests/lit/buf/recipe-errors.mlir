@@ -25,12 +25,12 @@
 
 // -----
 
-// CHECK: the sizes of tile must be a list of integers of at least 1, got [0]
+// CHECK: the sizes of tile must be a list of integers of 32 bits of at least 1, got [0]
 "test.op"() {recipe = #buf.recipe<tile(sizes = [0])>} : () -> ()
 
 // -----
 
-// CHECK: the lanes of split_loops must be an integer of at least 1, got -1
+// CHECK: the lanes of split_loops must be an integer of 32 bits of at least 1, got -1
 "test.op"() {recipe = #buf.recipe<split_loops(lanes = -1)>} : () -> ()
 
 // -----
@@ -55,12 +55,12 @@
 
 // -----
 
-// CHECK: the column of sides must be a list of integers of at least 0, got [-1]
+// CHECK: the column of sides must be a list of integers of 32 bits of at least 0, got [-1]
 "test.op"() {recipe = #buf.recipe<sides(column = [-1])>} : () -> ()
 
 // -----
 
-// CHECK: the apart of tile must be a list of integers of at least 1, got [0]
+// CHECK: the apart of tile must be a list of integers of 32 bits of at least 1, got [0]
 "test.op"() {recipe = #buf.recipe<tile(sizes = [2], apart = [0])>} : () -> ()
 
 // -----

@@ -17,7 +17,7 @@
 
 // -----
 
-// CHECK: a schedule's loop must be an integer of at least 0, got -1
+// CHECK: a schedule's loop must be an integer of 32 bits of at least 0, got -1
 "test.op"() {schedule = #buf.schedule<scan, groups = [1, 1, 1], loop = -1>} : () -> ()
 
 // -----

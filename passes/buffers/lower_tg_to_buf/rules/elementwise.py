@@ -58,15 +58,22 @@ def _abs(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
     return args[0] if is_unsigned(element_of(op.results[0])) else b.apply(math.AbsIOp, args[0])
 
 
+MOST_PRODUCTS = 17
+"""A power with a constant exponent down to minus this is one over products: also the derivative of `x**-16`."""
+
+
 def _pow(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
-    """A power; one over a product for exponents from -2 to -4, which is within 2 ulp as well."""
+    """A power; with a small constant whole exponent below -1, one over repeated squares."""
     base, exponent = args
     owner = exponent.ssa.owner
     number = owner.value.value.data if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr) else 0
-    if number not in (-2, -3, -4) or base.type == f16:
+    if base.type == f16 or number % 1 or not -MOST_PRODUCTS <= number <= -2:
         return b.apply(math.PowFOp, base, exponent)
-    square = base * base
-    return b.constant(1, base.type) / {-2: square, -3: square * base, -4: square * square}[int(number)]
+    product, square, count = b.constant(1, base.type), base, int(-number)
+    while count:
+        product = product * square if count & 1 else product
+        square, count = square * square, count >> 1
+    return b.constant(1, base.type) / product
 
 
 def _sigmoid(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
