@@ -16,7 +16,7 @@ from tensorgrad.nn.initializers import uniform, zeros
 from tensorgrad.nn.layers import Dropout, Linear
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init
-from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.promotion import as_tensor, widened
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.surface.calls import public
 from tensorgrad.tracing.dtypes import NAMES, is_float, is_half, promote
@@ -330,7 +330,7 @@ def scaled_dot_product_attention(
         raise OptionError(_at("scaled_dot_product_attention: a window needs is_causal=True"))
     q, k, v = map(as_tensor, (query, key, value))
     dtype = reduce(promote, (q.dtype, k.dtype, v.dtype))
-    q, k, v = (tg.cast(x, tg.f32) if is_half(x.dtype) else x for x in (q, k, v))
+    q, k, v = widened(q), widened(k), widened(v)
     lead, groups = _checked_heads(q, k, v)
     heads, queries, features = q.shape[-3:]
     keys, kv_heads = k.shape[-2], k.shape[-3]

@@ -12,10 +12,9 @@ from tensorgrad.nn.checks import channelled, divides, listed, number_between, po
 from tensorgrad.nn.initializers import ones, zeros
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, buffer, param
-from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.promotion import as_tensor, widened
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.surface.calls import public
-from tensorgrad.tracing.dtypes import is_half
 
 
 class LayerNorm(Module):
@@ -363,7 +362,7 @@ class _BatchNorm(Module):
 @recorded_whole
 def _of_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     """Returns a batch, normalized, and the mean and unbiased variance of its channels."""
-    axes, full = (0, *range(2, x.ndim)), tg.cast(x, tg.f32) if is_half(x.dtype) else x
+    axes, full = (0, *range(2, x.ndim)), widened(x)
     mean = tg.mean(full, axes, keepdims=True)
     centred = full - mean
     variance = tg.mean(centred * centred, axes, keepdims=True)
@@ -378,8 +377,7 @@ def _of_batch(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any
 def _by_statistics(x: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
     """Returns a batch, normalized by given statistics of its channels."""
     each = [x.shape[1], *[1] * (x.ndim - 2)]
-    full = tg.cast(x, tg.f32) if is_half(x.dtype) else x
-    standardized = (full - tg.reshape(mean, each)) * tg.rsqrt(tg.reshape(variance, each) + eps)
+    standardized = (widened(x) - tg.reshape(mean, each)) * tg.rsqrt(tg.reshape(variance, each) + eps)
     return _scaled(tg.cast(standardized, x.dtype), weight, bias)
 
 

@@ -243,6 +243,11 @@ def check_numbers(what: str, dtype: DType) -> None:
 Function = TypeVar("Function", bound=Callable[..., Tensor])
 
 
+def widened(x: Tensor) -> Tensor:
+    """Returns f16 and bf16 as f32, in whose range their squares and sums are; other dtypes as they are."""
+    return cast(x, NAMES["f32"]) if is_half(x.dtype) else x
+
+
 def in_full(function: Function) -> Function:
     """Computes a function of f16 or bf16 in f32 and rounds its result once: squares easily exceed the range of f16."""
 
@@ -251,7 +256,7 @@ def in_full(function: Function) -> Function:
         tensor = as_tensor(x)
         if not is_half(tensor.dtype):
             return function(tensor, *args, **kwargs)
-        others = [cast(a, NAMES["f32"]) if isinstance(a, Tensor) and is_half(a.dtype) else a for a in args]
-        return cast(function(cast(tensor, NAMES["f32"]), *others, **kwargs), tensor.dtype)
+        others = [widened(other) if isinstance(other, Tensor) else other for other in args]
+        return cast(function(widened(tensor), *others, **kwargs), tensor.dtype)
 
     return typing.cast("Function", wide)

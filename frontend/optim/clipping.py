@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import tensorgrad as tg
 from tensorgrad.errors import GradientError, OptionError
 from tensorgrad.nn.module import Module
+from tensorgrad.ops.promotion import widened
 from tensorgrad.optim.parameter_groups import by_name
-from tensorgrad.tracing.dtypes import is_half
 from tensorgrad.tracing.grad_mode import no_grad
 from tensorgrad.tracing.tensor import Tensor
 
@@ -44,14 +44,9 @@ def clip_gradients(parameters: Module | Mapping[str, Tensor] | Iterable[Tensor],
     if not held:
         raise GradientError("clip_gradients: no parameter has a gradient; call loss.backward() first")
     with no_grad():
-        norm = tg.norm(tg.stack([tg.norm(_in_full(parameter.grad)) for parameter in held]))
+        norm = tg.norm(tg.stack([tg.norm(widened(parameter.grad)) for parameter in held]))
         if max_norm != math.inf:
             scale = tg.minimum(max_norm / (norm + 1e-6), 1.0)
             for parameter in held:
-                parameter.grad = tg.cast(_in_full(parameter.grad) * scale, parameter.grad.dtype)
+                parameter.grad = tg.cast(widened(parameter.grad) * scale, parameter.grad.dtype)
     return norm
-
-
-def _in_full(gradient: Tensor) -> Tensor:
-    """Returns a gradient whose norm, and product with a scale, are in the range of its dtype: halves as f32."""
-    return tg.cast(gradient, tg.f32) if is_half(gradient.dtype) else gradient

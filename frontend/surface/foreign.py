@@ -276,7 +276,7 @@ KEYWORDS: Mapping[str, str] = {
 WITHOUT: Mapping[str, str] = {
     "batch_first": "the batch always comes first",
     "inplace": "nothing is changed in place",
-    "device": "a model is placed by device= of tg.compile, or of initialized",
+    "device": "tg.tensor(x, device=...) places a tensor, device= of tg.compile or of initialized a model",
 }
 """What to know about other libraries' arguments that ours have no need of."""
 

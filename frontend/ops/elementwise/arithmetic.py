@@ -99,7 +99,7 @@ def divide(x: TensorLike, y: TensorLike) -> Tensor:
 
 @recorded_whole
 def power(x: TensorLike, y: TensorLike) -> Tensor:
-    """`x` to the power of `y`, as C's pow. A constant integral exponent from -1 to 16 uses multiplications.
+    """`x` to the power of `y`, as C's pow. A constant whole exponent from -17 to 16 takes multiplications, compiled.
 
     Integers wrap, and a non-constant integer exponent costs one product for each of its bits; a negative one gives 0,
     unless the base has magnitude 1. With a float exponent integers are converted to f32.

@@ -7,9 +7,8 @@ from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import equal, greater, greater_equal, less, where
 from tensorgrad.ops.elementwise.functions import sqrt
 from tensorgrad.ops.joining import concat, moveaxis
-from tensorgrad.ops.promotion import broadcast_shapes, broadcast_to, cast
+from tensorgrad.ops.promotion import broadcast_shapes, broadcast_to, cast, widened
 from tensorgrad.ops.shape import arange, expand_dims, full, swapaxes
-from tensorgrad.tracing.dtypes import NAMES, is_half
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.control import scan
 
@@ -36,7 +35,7 @@ def gauss_jordan(rows: Tensor, columns: int, through_zeros: bool) -> tuple[Tenso
     """
     if not columns:
         return rows, full((0, *rows.shape[:-2]), 1, rows.dtype)
-    wide = cast(rows, NAMES["f32"]) if is_half(rows.dtype) else rows
+    wide = widened(rows)
     row, column = arange(rows.shape[-2]), arange(rows.shape[-1])
 
     def step(rows: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,7 +113,7 @@ def substitute(matrices: Tensor, right: Tensor, upper: bool, unit_diagonal: bool
         upper: Whether the triangle is the one above the diagonal, not the one below.
         unit_diagonal: Whether the diagonal is ones, whatever is there.
     """
-    columns, rest = (cast(part, NAMES["f32"]) if is_half(part.dtype) else part for part in (matrices, right))
+    columns, rest = widened(matrices), widened(right)
     batch = broadcast_shapes(columns.shape[:-2], rest.shape[:-2], what="solve_triangular")
     rest = broadcast_to(rest, (*batch, *rest.shape[-2:]))
     if not rest.size:
@@ -138,7 +137,7 @@ def cholesky_factor(matrices: Tensor) -> Tensor:
     if not matrices.size:
         return matrices
     symmetric = (matrices + swapaxes(matrices, -1, -2)) * 0.5
-    wide = cast(symmetric, NAMES["f32"]) if is_half(matrices.dtype) else symmetric
+    wide = widened(symmetric)
     place_of = arange(matrices.shape[-1])
 
     def step(rest: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
