@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, cast
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block
 
-from tensorgrad.dialects.buf import Buffer, buffer_bytes, element_bytes, element_of
+from tensorgrad.dialects.buf import Buffer, buffer_bytes, element_of
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.factors import operand_of
 from tensorgrad.passes.codegen.common.kernel_code import Code
@@ -17,7 +17,7 @@ from tensorgrad.passes.codegen.llvm.loop_kinds import sequential
 from tensorgrad.passes.codegen.llvm.packed.blocks import ColumnBlock, Range, Task
 from tensorgrad.passes.codegen.llvm.packed.packing import LEAST_LANES, Panels
 from tensorgrad.passes.codegen.llvm.packed.padded_image import PaddedImage, has_padded_lines
-from tensorgrad.passes.codegen.llvm.packed.prefetch import Lines, Prefetch
+from tensorgrad.passes.codegen.llvm.packed.prefetch import Prefetch, Runs
 from tensorgrad.passes.codegen.llvm.packed.product import Product
 from tensorgrad.passes.codegen.llvm.scratch import new_array
 from tensorgrad.passes.scalars import Value
@@ -84,12 +84,12 @@ class PackedColumns:
 
     Attributes:
         panels: The memory for a tile's columns.
-        far: The cache lines that are prefetched; `None` if none are.
+        far: The runs of columns that are prefetched; `None` if none are.
     """
 
     def __init__(self, product: Product, top: Block):
         self.product = product
-        self.panels, self.far = _panels(product, top), _far_lines(product)
+        self.panels, self.far = _panels(product, top), _far_runs(product)
 
     def prepare(self, task: Task, part: Range, following: Task | None) -> Prefetch | None:
         """Packs the columns.
@@ -154,7 +154,7 @@ def _panels(product: Product, top: Block) -> Panels:
     return Panels(memory, product.element, lanes, depth, words, whole, squares, lines)
 
 
-def _far_lines(product: Product) -> Lines | None:
+def _far_runs(product: Product) -> Runs | None:
     """Returns what of the columns is prefetched; `None` if they are near, or not the elements of an operand."""
     operand, schedule = operand_of(product.factors.column), product.schedule
     strides = product.layouts[product.factors.column].strides
@@ -168,7 +168,7 @@ def _far_lines(product: Product) -> Lines | None:
     if runs[1] == runs[2]:
         runs = (1, 0, runs[0] * runs[2])
     blocks = (-(-schedule.tile_rows // schedule.rows), -(-columns // schedule.columns))
-    return Lines(*runs, element_bytes(element_of(buffer)), blocks, -(-depth // (1 + schedule.pairs)))
+    return Runs(*runs, blocks, -(-depth // (1 + schedule.pairs)))
 
 
 class ImageColumns:

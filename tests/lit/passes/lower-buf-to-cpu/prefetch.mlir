@@ -6,11 +6,13 @@
 // PROOF: packed0 cpu {{.*}}proved {{.*}}proved {{.*}}proved {{.*}}proved
 
 // While a block of results is summed, each iteration asks for what the next task packs: columns of 2 MB don't stay in the
-// caches. The cache lines are counted in units of 2^-16.
+// caches. The columns are counted in units of 2^-32.
 // CHECK:      cpu.kernel @packed0 access = ["read", "read", "read_write"] {
 // CHECK:      scf.for %[[K:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args(
 // CHECK:      %[[AT:.*]] = arith.addi %{{.*}}, %[[K]] : index
-// CHECK:      arith.muli %[[AT]], %{{.*}} : index
+// CHECK:      %[[COLUMNS:.*]] = arith.muli %[[AT]], %{{.*}} : index
+// CHECK:      arith.divui %[[COLUMNS]], %{{.*}} : index
+// CHECK:      arith.remui %[[COLUMNS]], %{{.*}} : index
 // CHECK:      cpu.prefetch %1[%{{.*}}] : memref<524288xf32>
 // CHECK:      vector.fma
 // LLVM: llvm.call_intrinsic "llvm.prefetch.p0"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr, i32, i32, i32) -> ()
