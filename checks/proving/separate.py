@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tensorgrad.checks.proving.facts import Facts, quotient, recombined
 from tensorgrad.checks.proving.terms import (
     Atom,
+    Least,
     Linear,
     Quotient,
     Range,
@@ -104,9 +105,17 @@ def determined(values: Iterable[Linear], facts: Facts) -> set[Atom]:
 
 
 def _recovered(equal: set[Atom], facts: Facts) -> Iterator[Linear]:
-    """Yields dividends whose quotient and remainder are known to be equal."""
+    """Yields sums that equal atoms determine: dividends by quotients and remainders, and parts of minima.
+
+    A multiple of a number that is less than that above the minimum of it and another one is the next multiple.
+    """
     quotients = [atom for atom in equal if isinstance(atom, Quotient)]
     for atom in list(equal):
+        if isinstance(atom, Least):
+            for part in (atom.first, atom.second):
+                step = math.gcd(*part.terms.values())
+                if step and facts.upper(part.minus(of_atom(atom))) < step:
+                    yield part
         if isinstance(atom, Remainder):
             whole = quotient(atom.dividend, atom.divisor)
             if all(part in equal for part in whole.terms) or any(
