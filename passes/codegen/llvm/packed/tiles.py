@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.native_schedules import PackedSchedule
@@ -11,8 +11,28 @@ from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.factors import Strides
 from tensorgrad.passes.codegen.common.sides import Sides
 
-REGISTER_BLOCKS: dict[int, tuple[int, int]] = {16: (8, 3), 32: (6, 2), 64: (12, 2)}
-"""By bytes of a vector: the most rows of a register block, and the vectors of its columns; few registers stay free."""
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers of a CPU, and the register blocks that fit.
+
+    Attributes:
+        count: The number of registers.
+        sums: The most sums of a block.
+        vectors: The numbers of vectors of a block's columns: first the usual one, then what else is tried for windows.
+    """
+
+    count: int
+    sums: int
+    vectors: tuple[int, ...]
+
+    def rows(self, vectors: int) -> int:
+        """Returns the most rows of a block: beside the sums, registers hold vectors of columns, and a row's element."""
+        return max(min(self.sums, self.count - vectors - 1) // vectors, 1)
+
+
+REGISTERS = {16: Registers(32, 24, (3,)), 32: Registers(16, 12, (2, 3)), 64: Registers(32, 24, (2,))}
+"""The registers, by bytes of a vector."""
 
 MOST_DEPTH = 1024
 """The most iterations of the reduction in one pass, during which sums stay in registers."""
@@ -75,7 +95,7 @@ def cut_tiles(
         schedule: The schedule.
         kernel: The kernel.
         products: How many products it adds.
-        least_rows: The fewest rows of a tile.
+        least_rows: The fewest rows of a tile, up to a part of a register block.
         least_columns: The fewest columns of one.
         unit: What its columns should be a multiple of, if not of those of a register block.
     """
@@ -83,7 +103,7 @@ def cut_tiles(
     _, rows, columns = schedule.extents(kernel.extents)
     whole = max(columns // schedule.columns * schedule.columns, schedule.columns)
     is_in_place = schedule.direct_columns and not schedule.along_steps
-    least_rows = schedule.rows if is_in_place else rounded_up(least_rows, schedule.rows)
+    least_rows = schedule.rows * (1 if is_in_place else max(least_rows // schedule.rows, 1))
     least = LEAST_SIDE if schedule.direct_rows else LEAST_COLUMNS_PACKED
     least_columns = rounded_up(max(least, least_columns), unit)
     enough = min(products // TASK_PRODUCTS, ENOUGH_TASKS)

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents
 from tensorgrad.dialects.native_schedules import PackedSchedule
-from tensorgrad.passes.analyses.blocks import evenest, rounded_up
+from tensorgrad.passes.analyses.blocks import evenest, fastest, rounded_up
 from tensorgrad.passes.analyses.factors import Factors, factors_of, step_conditions, strides_of
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.windows import Windows, windows_of
@@ -26,7 +26,8 @@ from tensorgrad.passes.codegen.llvm.packed.tiles import (
     MOST_DEPTH,
     MOST_PACKED_DEPTH,
     PANEL_BYTES,
-    REGISTER_BLOCKS,
+    REGISTERS,
+    Registers,
     cut_tiles,
     evened,
     extents_of,
@@ -124,8 +125,8 @@ class _Product:
         return self.target.vector_bytes // self._element_bytes
 
     @property
-    def _most_sums(self) -> int:
-        return math.prod(REGISTER_BLOCKS[self.target.vector_bytes])
+    def _registers(self) -> Registers:
+        return REGISTERS[self.target.vector_bytes]
 
     @property
     def _line(self) -> int:
@@ -152,11 +153,11 @@ class _Product:
         elif rows == 1 and has_line_blocks(self.stage, windows, self.conditions):
             yield self._in_lines()
         elif gap and len(windows.axes) > 1 and line % self._lanes == 0:
-            yield self._in_blocks(windows, 0)
+            yield from self._in_blocks(windows, 0)
         else:
-            yield self._in_blocks(windows, gap)
+            yield from self._in_blocks(windows, gap)
             if gap and len(windows.axes) > 1 and rows > 1:
-                yield self._in_blocks(windows.in_split_lines(), 0)
+                yield from self._in_blocks(windows.in_split_lines(), 0)
 
     def _columns_along(self) -> int:
         """Returns how many columns have their sums in registers at a time, as vectors along the reduction; 0 if none.
@@ -168,22 +169,31 @@ class _Product:
         columns, axis = self._extents[2], self.windows.axes[-1]
         vectors = -(-self._columns(self.windows.pitch - self._line) // self._lanes)
         is_shorter = columns * -(-axis.taps // self._lanes) * axis.advance < axis.taps * vectors
-        return evenest(columns, self._most_sums) if is_shorter else 0
+        return evenest(columns, self._registers.sums) if is_shorter else 0
 
-    def _in_blocks(self, windows: Windows, gap: int) -> PackedSchedule:
-        """Returns the schedule with register blocks of several rows and vectors of columns."""
-        (_, rows, _), columns, most_sums = self._extents, self._columns(gap), self._most_sums
-        most_vectors = REGISTER_BLOCKS[self.target.vector_bytes][1]
-        vectors = min(max(most_vectors, min(LEAST_SUMS, most_sums) // rows), -(-columns // self._lanes))
-        for more in range(vectors, MOST_VECTORS + 1) if not gap and rows > 1 else ():
-            behind = columns % (more * self._lanes)
-            block_rows = evenest(rows, most_sums // more)
-            if 0 < behind <= self._lanes // TAIL_SHARE and self._lies_along_steps(block_rows):
-                at_once = max(1, 1 << (most_sums // block_rows).bit_length() - 1)
-                schedule = self._padded(windows, gap, block_rows, more, self._lanes)
-                if schedule.depth % self._lanes == self._steps % self._lanes == 0:
-                    return replace(schedule, tail_along=math.gcd(behind, at_once))
-        return self._padded(windows, gap, evenest(rows, max(most_sums // vectors, 1)), vectors)
+    def _in_blocks(self, windows: Windows, gap: int) -> Iterator[PackedSchedule]:
+        """Yields the schedules with register blocks of several rows and vectors of columns."""
+        (_, rows, _), columns, registers = self._extents, self._columns(gap), self._registers
+        usual, *others = registers.vectors
+        has_panels = windows.is_transposed and windows.pitch % (usual * self._lanes) == 0
+        for most in (usual, *(() if has_panels else others)):
+            vectors = min(max(most, min(LEAST_SUMS, registers.sums) // rows), -(-columns // self._lanes))
+            tried = range(vectors, MOST_VECTORS + 1) if not gap and rows > 1 else ()
+            with_tail = (self._with_tail(windows, more) for more in tried)
+            whole = self._padded(windows, gap, fastest(rows, registers.rows(vectors)), vectors)
+            yield next((schedule for schedule in with_tail if schedule is not None), whole)
+
+    def _with_tail(self, windows: Windows, vectors: int) -> PackedSchedule | None:
+        """Returns the schedule that sums few columns after the last block along the reduction; `None` if it can't."""
+        (_, rows, columns), registers = self._extents, self._registers
+        behind, block_rows = columns % (vectors * self._lanes), fastest(rows, registers.rows(vectors))
+        if not (0 < behind <= self._lanes // TAIL_SHARE and self._lies_along_steps(block_rows)):
+            return None
+        at_once = max(1, 1 << (registers.sums // block_rows).bit_length() - 1)
+        schedule = self._padded(windows, 0, block_rows, vectors, self._lanes)
+        if schedule.depth % self._lanes or self._steps % self._lanes:
+            return None
+        return replace(schedule, tail_along=math.gcd(behind, at_once))
 
     def _lies_along_steps(self, block_rows: int) -> bool:
         """Returns whether vectors along the reduction can be loaded of the rows."""
@@ -245,8 +255,8 @@ class _Product:
     def _in_lines(self) -> PackedSchedule:
         """Returns the schedule of several lines at a time, with all lines in registers if there are few."""
         (across, along), rest = self.windows.axes, self._extents[0]
-        is_whole = across.extent <= self._most_sums * 2 // 3
-        lines = across.extent if is_whole else evenest(across.extent, min(self._most_sums // 2, MOST_LINES))
+        is_whole = across.extent <= self._registers.sums * 2 // 3
+        lines = across.extent if is_whole else evenest(across.extent, min(self._registers.sums // 2, MOST_LINES))
         blocks = -(-across.extent // lines)
         tiles = min(-(-ENOUGH_TASKS // rest), blocks)
         schedule = PackedSchedule(

@@ -39,7 +39,7 @@ func.func @lines(%x: tensor<1x8x4x8xf32>, %w: tensor<8x8x3x3xf32>) -> tensor<1x8
   %0 = tg.conv %x, %w stride = [1, 1] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 1 : tensor<1x8x4x8xf32>, tensor<8x8x3x3xf32>
   func.return %0 : tensor<1x8x4x8xf32>
 }
-// SCHEDULE: columns = 16, lanes = 8, depth = 72, direct_rows = 1, pitch = 10>
+// SCHEDULE: rows = 4, columns = 24, lanes = 8, depth = 72, direct_rows = 1, pitch = 10>
 // CHECK-LABEL: cpu.kernel @packed0
 // CHECK:      scf.for {{.*}} iter_args(
 // CHECK:        %[[FROM:[0-9]+]] = arith.index_cast %{{[0-9]+}} : i32 to index

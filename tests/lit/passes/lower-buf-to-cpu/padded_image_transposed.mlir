@@ -71,4 +71,4 @@ func.func @many_channels(%x: tensor<256x4x56x56xf32>, %g: tensor<128x4x56x56xf32
   func.return %0 : tensor<256x128x3x3xf32>
 }
 // SCHEDULE-LABEL: func.func @many_channels
-// SCHEDULE: column = [3, 0], tile_rows = 64, tile_columns = 768, {{.*}} pitch = 256>
+// SCHEDULE: column = [3, 0], tile_rows = 66, tile_columns = 768, {{.*}} pitch = 256>

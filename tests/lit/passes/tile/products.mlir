@@ -52,18 +52,18 @@ func.func @layer(%x: tensor<128x64xf32>, %w: tensor<64x96xf32>) -> tensor<128x96
 // SOFTWARE: linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, (d1 * 8))>, affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%{{.*}}, %{{.*}} : memref<4x41xf32, strided<[96, 1], offset: ?>>, memref<16x4xf32, strided<[64, 1], offset: ?>>) outs(%[[SUMS]]
 // SOFTWARE: math.tanh
 
-// A task packs the activations of four rows, and adds the product of these with vectors of columns in place.
+// A task packs the activations of six rows, and adds the product of these with vectors of columns in place.
 // NATIVE-LABEL: func.func @layer(
-// NATIVE: buf.forall (%{{.*}}) in (4) mapping (task) {
-// NATIVE-NEXT: %[[ROWS:.*]] = memref.alloca() : memref<64x4xf32, #buf.space<scratch>>
-// NATIVE-NEXT: buf.forall (%{{.*}}, %{{.*}}) in (8, 1) mapping (sequential, sequential) {
-// NATIVE-NEXT: buf.forall (%[[I:.*]], %[[K:.*]]) in (4, 64) mapping (sequential, sequential) {
+// NATIVE: buf.forall (%{{.*}}) in (3) mapping (task) {
+// NATIVE-NEXT: %[[ROWS:.*]] = memref.alloca() : memref<64x6xf32, #buf.space<scratch>>
+// NATIVE: buf.forall (%{{.*}}, %{{.*}}) in (%{{.*}}, 1) mapping (sequential, sequential) {
+// NATIVE: buf.forall (%[[I:.*]], %[[K:.*]]) in (%{{.*}}, 64) mapping (sequential, sequential) {
 // NATIVE-NEXT: memref.subview %[[ROWS]][%[[K]], %[[I]]]
 // NATIVE: math.tanh
-// NATIVE: %[[SUMS:.*]] = memref.alloca() : memref<4x16xf32, #buf.space<register>>
+// NATIVE: %[[SUMS:.*]] = memref.alloca() : memref<6x16xf32, #buf.space<register>>
 // NATIVE: scf.for %[[K:.*]] =
 // NATIVE: memref.subview %0[%[[K]], %{{.*}}] [1, 16] [1, 1] : memref<64x96xf32> to memref<16xf32, strided<[1], offset: ?>>
-// NATIVE-NEXT: memref.subview %[[ROWS]][%[[K]], 0] [1, 4] [1, 1]
+// NATIVE-NEXT: memref.subview %[[ROWS]][%[[K]], 0] [1, 6] [1, 1]
 // NATIVE-NEXT: linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
-// NATIVE-SAME: outs(%[[SUMS]] : memref<4x16xf32, #buf.space<register>>) attrs = {mapping = [#buf.processor<unroll>, #buf.processor<vector>]} {
+// NATIVE-SAME: outs(%[[SUMS]] : memref<6x16xf32, #buf.space<register>>) attrs = {mapping = [#buf.processor<unroll>, #buf.processor<vector>]} {
 // NATIVE: math.exp
