@@ -8,20 +8,16 @@ def rounded_up(extent: int, block: int) -> int:
     return -(-extent // block) * block
 
 
-def evenest(extent: int, most: int) -> int:
-    """Returns the largest block in [2/3 `most`, `most`] that leaves the smallest padding at the end."""
-    return _least(extent, most, 0)
+def evenest(extent: int, most: int, overhead: int = 0) -> int:
+    """Returns the largest block in [2/3 `most`, `most`] that leaves the smallest padding at the end.
 
-
-def fastest(extent: int, most: int) -> int:
-    """Returns the block in [2/3 `most`, `most`] whose blocks take the least time to cover an extent.
-
-    A block takes as long as one line more than it has: what all of its lines share is loaded for each block.
+    Args:
+        extent: The extent.
+        most: The longest block.
+        overhead: How many lines more than it has a block takes the time of: with one, few lines of padding are better
+            than shorter blocks.
     """
-    return _least(extent, most, 1)
-
-
-def _least(extent: int, most: int, cost: int) -> int:
-    """Returns the largest of the best blocks; each costs as much as some lines more than it has."""
     least = max(most * 2 // 3, 1)
-    return min(extent, min(range(least, most + 1), key=lambda block: (-(-extent // block) * (block + cost), -block)))
+    return min(
+        extent, min(range(least, most + 1), key=lambda block: (-(-extent // block) * (block + overhead), -block))
+    )

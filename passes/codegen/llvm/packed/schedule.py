@@ -13,7 +13,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents, maps_of
 from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
-from tensorgrad.passes.analyses.blocks import evenest, fastest, rounded_up
+from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.analyses.factors import (
     LEAST_REUSE,
     Factors,
@@ -41,8 +41,8 @@ from tensorgrad.passes.codegen.llvm.packed.tiles import (
     MOST_DEPTH,
     MOST_PACKED_DEPTH,
     PANEL_BYTES,
-    REGISTERS,
     TASK_PRODUCTS,
+    VECTOR_UNITS,
     cut_tiles,
     evened,
     extents_of,
@@ -57,10 +57,6 @@ PAGE, MOST_ROWS_APART = 4096, 8
 COSTLY_PROLOGUE, LEAST_DEPTH = 16.0, 128
 """The additions that computing an element of a row costs, from which a tile has all columns, so that it is computed
 once; and the fewest iterations to which a pass is cut for that."""
-
-IN_PLACE_BYTES: dict[int, int] = {16: 1 << 15, 32: 1 << 15, 64: 1 << 19}
-"""By bytes of a vector: the largest operand whose columns are read in place. It stays in L2; in L1 if vectors are parts
-of a cache line, since CPUs with those have small caches, where rows of a power of two take each other's place."""
 
 NEAR_BYTES = 1 << 19
 """The most bytes of a tile's columns that are read in place, so that they stay in L2."""
@@ -87,9 +83,8 @@ PACKING, PACKING_WINDOWS, PACKING_LINES, PACKING_RUN, PACKING_ELEMENTS = 7.0, 12
 out of windows along the reduction, in addition for each part of a register block where contiguous runs end, and element
 by element."""
 
-LOADING, UNALIGNED = 0.25, 1.06
-"""The time of loading a row's element or a vector of columns, in that of multiplying them; and by how much longer an
-iteration takes whose vectors cross the ends of cache lines."""
+LOADING = 0.25
+"""The time of loading a row's element or a vector of columns, in that of multiplying them."""
 
 PADDING, SPLITTING, SPLITTING_LINE, LINES = 4.0, 5.0, 0.8, 3.0
 """The same for a vector that is read from a padded image, for copying it; if lines are split, with as much at least for
@@ -126,7 +121,7 @@ class PackedArchetype(Archetype[PackedSchedule]):
             return next(iter(padded), None)
         choices = [*_packed(kernel, stage, target), *padded]
         choices += [*schedules_across_lines(kernel, stage, target), *_along_steps(kernel, stage, target)]
-        return min(choices, key=lambda choice: _time(choice, kernel, stage), default=None)
+        return min(choices, key=lambda choice: _time(choice, kernel, stage, target), default=None)
 
     def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
         for rows in () if schedule.lines else (schedule.tile_rows // 2, schedule.tile_rows * 2):
@@ -215,7 +210,7 @@ def _packed(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[Pack
     yield from (schedule for schedule in schedules if schedule is not None)
 
 
-def _time(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float:
+def _time(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp, target: Target) -> float:
     """Returns the estimated time of an iteration of the reduction, in that of multiplying a row with a vector."""
     rest, rows, columns = schedule.extents(kernel.extents)
     down, across = schedule.tiles_over(kernel.extents)
@@ -242,7 +237,8 @@ def _time(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) -> float
         vectors = columns // schedule.lanes + ALONG_STEPS * behind / schedule.lanes
     loading = 1 + LOADING * (1 / schedule.rows + schedule.lanes / schedule.columns)
     is_aligned = not (schedule.gap or schedule.pitch % schedule.lanes)
-    multiplying = rounded_up(rows, schedule.rows) * loading * (1 if is_aligned else UNALIGNED)
+    unaligned = 1.0 if is_aligned else VECTOR_UNITS[target.vector_bytes].unaligned
+    multiplying = rounded_up(rows, schedule.rows) * loading * unaligned
     return rest * (vectors * (multiplying + down * packing + lines) + across * rows * reading)
 
 
@@ -292,27 +288,27 @@ def _schedule(
     if columns < LEAST_COLUMNS or rows < 2:
         return None
     size = element_bytes(element_of(stage.outputs[0]))
-    registers = REGISTERS[target.vector_bytes]
+    unit = VECTOR_UNITS[target.vector_bytes]
     lanes = target.vector_bytes // size
     while lanes >= 2 * columns:
         lanes //= 2
-    vectors = min(registers.vectors[0], -(-columns // lanes))
+    vectors = min(unit.vectors[0], -(-columns // lanes))
     steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
     across, along = (strides_of(stage, value, kernel.extents, *sides) for value in (factors.column, factors.row))
     # A vector that is a part of a cache line takes the line several times, unless all rows use it at once.
-    has_few_rows = rows <= (FEW_ROWS if target.vector_bytes == LINE_BYTES else registers.sums // registers.vectors[0])
+    has_few_rows = rows <= (FEW_ROWS if target.vector_bytes == LINE_BYTES else unit.sums // unit.vectors[0])
     direct_columns = not has_pairs and _reads_columns(across, steps * size, has_few_rows, target)
     direct_columns = direct_columns and (has_few_rows or not is_extended(factors.column))
     if direct_columns and has_few_rows and columns >= lanes:
         vectors = _vectors_of_few_rows(rows, columns // lanes, target)
-    most_rows = registers.sums // vectors
+    most_rows = unit.sums // vectors
     block_columns = lanes * vectors
     packed_size = size // 2 if has_pairs else size
     direct_rows = not has_pairs and reads_rows(along, steps * size, columns) and not is_extended(factors.row)
     direct_columns = direct_columns and columns >= block_columns
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
-    block_rows = fastest(rows, most_rows)
+    block_rows = unit.rows(rows, most_rows)
     if along is None and operand_of(factors.row) is not None:
         block_rows = _within_runs(_run(stage, factors.row, sides[0]), most_rows) or block_rows
     most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH * (2 if has_pairs else 1)
@@ -354,9 +350,9 @@ def _within_runs(run: int, most: int) -> int:
 
 def _vectors_of_few_rows(rows: int, most: int, target: Target) -> int:
     """Returns for how many vectors of columns, at most `most`, few rows leave registers."""
-    registers = REGISTERS[target.vector_bytes]
-    block_rows = evenest(rows, registers.sums * target.vector_bytes // SEGMENT_BYTES)
-    return min(max(registers.sums // block_rows, registers.vectors[0]), most)
+    unit = VECTOR_UNITS[target.vector_bytes]
+    block_rows = evenest(rows, unit.sums * target.vector_bytes // SEGMENT_BYTES)
+    return min(max(unit.sums // block_rows, unit.vectors[0]), most)
 
 
 def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
@@ -371,7 +367,7 @@ def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator
     lanes, steps = target.vector_bytes // size, math.prod(loop_extents(stage)[len(grid) :])
     if factors is None or not (2 <= rows <= FEW_ROWS and columns >= lanes and lanes <= steps <= lanes * MOST_DEPTH):
         return
-    most_sums = REGISTERS[target.vector_bytes].sums
+    most_sums = VECTOR_UNITS[target.vector_bytes].sums
     # Beside the sums, registers hold a vector of each row. More columns at once are more streams out of memory.
     at_once = next(count for count in (8, 4, 2) if count <= min(lanes, 4 if rows > 2 * (most_sums // 9) else 8))
     block_rows = evenest(rows, most_sums // (at_once + 1))
@@ -406,7 +402,7 @@ def _reads_columns(strides: Strides | None, line: int, has_few_rows: bool, targe
         has_few_rows: Whether so few rows use them that packing them would cost more than it saves.
         target: The target.
     """
-    most = IN_PLACE_BYTES[target.vector_bytes]
+    most = VECTOR_UNITS[target.vector_bytes].in_place_bytes
     return strides is not None and strides.side == 1 and (line * strides.step <= most or has_few_rows)
 
 

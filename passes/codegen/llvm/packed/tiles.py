@@ -7,32 +7,47 @@ from dataclasses import dataclass, replace
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.native_schedules import PackedSchedule
-from tensorgrad.passes.analyses.blocks import rounded_up
+from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.analyses.factors import Strides
 from tensorgrad.passes.codegen.common.sides import Sides
 
 
-@dataclass(frozen=True)
-class Registers:
-    """The vector registers of a CPU, and the register blocks that fit.
+@dataclass(frozen=True, kw_only=True)
+class VectorUnit:
+    """What schedules assume of a CPU with vectors of some length. Times are those of multiplying a row with a vector.
 
     Attributes:
-        count: The number of registers.
-        sums: The most sums of a block.
+        registers: The number of vector registers.
+        sums: The most sums of a register block.
         vectors: The numbers of vectors of a block's columns: first the usual one, then what else is tried for windows.
+        overhead: How many rows more than it has a block takes the time of, as its sums hardly hide the latency.
+        unaligned: How much longer an iteration takes whose vectors cross the ends of cache lines.
+        in_place_bytes: The largest operand whose columns are read in place: it stays in L2, or in L1, where rows that
+            are a power of two apart take each other's place.
     """
 
-    count: int
+    registers: int
     sums: int
     vectors: tuple[int, ...]
+    overhead: int = 0
+    unaligned: float = 1.0
+    in_place_bytes: int = 1 << 19
 
-    def rows(self, vectors: int) -> int:
+    def most_rows(self, vectors: int) -> int:
         """Returns the most rows of a block: beside the sums, registers hold vectors of columns, and a row's element."""
-        return max(min(self.sums, self.count - vectors - 1) // vectors, 1)
+        return max(min(self.sums, self.registers - vectors - 1) // vectors, 1)
+
+    def rows(self, rows: int, most: int) -> int:
+        """Returns the rows of a block, at most `most`, for the shortest time of all rows."""
+        return evenest(rows, most, self.overhead)
 
 
-REGISTERS = {16: Registers(32, 24, (3,)), 32: Registers(16, 12, (2, 3)), 64: Registers(32, 24, (2,))}
-"""The registers, by bytes of a vector."""
+VECTOR_UNITS = {
+    16: VectorUnit(registers=32, sums=24, vectors=(3,)),
+    32: VectorUnit(registers=16, sums=12, vectors=(2, 3), overhead=1, unaligned=1.06, in_place_bytes=1 << 15),
+    64: VectorUnit(registers=32, sums=24, vectors=(2,)),
+}
+"""The vector units, by bytes of a vector: those of AVX2 measured on a Zen 3, of AVX-512 on a Zen 5."""
 
 MOST_DEPTH = 1024
 """The most iterations of the reduction in one pass, during which sums stay in registers."""

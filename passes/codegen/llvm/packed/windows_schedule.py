@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents
 from tensorgrad.dialects.native_schedules import PackedSchedule
-from tensorgrad.passes.analyses.blocks import evenest, fastest, rounded_up
+from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.analyses.factors import Factors, factors_of, step_conditions, strides_of
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.windows import Windows, windows_of
@@ -26,8 +26,8 @@ from tensorgrad.passes.codegen.llvm.packed.tiles import (
     MOST_DEPTH,
     MOST_PACKED_DEPTH,
     PANEL_BYTES,
-    REGISTERS,
-    Registers,
+    VECTOR_UNITS,
+    VectorUnit,
     cut_tiles,
     evened,
     extents_of,
@@ -125,8 +125,8 @@ class _Product:
         return self.target.vector_bytes // self._element_bytes
 
     @property
-    def _registers(self) -> Registers:
-        return REGISTERS[self.target.vector_bytes]
+    def _unit(self) -> VectorUnit:
+        return VECTOR_UNITS[self.target.vector_bytes]
 
     @property
     def _line(self) -> int:
@@ -169,27 +169,27 @@ class _Product:
         columns, axis = self._extents[2], self.windows.axes[-1]
         vectors = -(-self._columns(self.windows.pitch - self._line) // self._lanes)
         is_shorter = columns * -(-axis.taps // self._lanes) * axis.advance < axis.taps * vectors
-        return evenest(columns, self._registers.sums) if is_shorter else 0
+        return evenest(columns, self._unit.sums) if is_shorter else 0
 
     def _in_blocks(self, windows: Windows, gap: int) -> Iterator[PackedSchedule]:
         """Yields the schedules with register blocks of several rows and vectors of columns."""
-        (_, rows, _), columns, registers = self._extents, self._columns(gap), self._registers
-        usual, *others = registers.vectors
+        (_, rows, _), columns, unit = self._extents, self._columns(gap), self._unit
+        usual, *others = unit.vectors
         has_panels = windows.is_transposed and windows.pitch % (usual * self._lanes) == 0
         for most in (usual, *(() if has_panels else others)):
-            vectors = min(max(most, min(LEAST_SUMS, registers.sums) // rows), -(-columns // self._lanes))
+            vectors = min(max(most, min(LEAST_SUMS, unit.sums) // rows), -(-columns // self._lanes))
             tried = range(vectors, MOST_VECTORS + 1) if not gap and rows > 1 else ()
             with_tail = (self._with_tail(windows, more) for more in tried)
-            whole = self._padded(windows, gap, fastest(rows, registers.rows(vectors)), vectors)
+            whole = self._padded(windows, gap, unit.rows(rows, unit.most_rows(vectors)), vectors)
             yield next((schedule for schedule in with_tail if schedule is not None), whole)
 
     def _with_tail(self, windows: Windows, vectors: int) -> PackedSchedule | None:
         """Returns the schedule that sums few columns after the last block along the reduction; `None` if it can't."""
-        (_, rows, columns), registers = self._extents, self._registers
-        behind, block_rows = columns % (vectors * self._lanes), fastest(rows, registers.rows(vectors))
+        (_, rows, columns), unit = self._extents, self._unit
+        behind, block_rows = columns % (vectors * self._lanes), unit.rows(rows, unit.most_rows(vectors))
         if not (0 < behind <= self._lanes // TAIL_SHARE and self._lies_along_steps(block_rows)):
             return None
-        at_once = max(1, 1 << (registers.sums // block_rows).bit_length() - 1)
+        at_once = max(1, 1 << (unit.sums // block_rows).bit_length() - 1)
         schedule = self._padded(windows, 0, block_rows, vectors, self._lanes)
         if schedule.depth % self._lanes or self._steps % self._lanes:
             return None
@@ -255,8 +255,8 @@ class _Product:
     def _in_lines(self) -> PackedSchedule:
         """Returns the schedule of several lines at a time, with all lines in registers if there are few."""
         (across, along), rest = self.windows.axes, self._extents[0]
-        is_whole = across.extent <= self._registers.sums * 2 // 3
-        lines = across.extent if is_whole else evenest(across.extent, min(self._registers.sums // 2, MOST_LINES))
+        is_whole = across.extent <= self._unit.sums * 2 // 3
+        lines = across.extent if is_whole else evenest(across.extent, min(self._unit.sums // 2, MOST_LINES))
         blocks = -(-across.extent // lines)
         tiles = min(-(-ENOUGH_TASKS // rest), blocks)
         schedule = PackedSchedule(
