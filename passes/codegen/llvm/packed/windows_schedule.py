@@ -175,6 +175,7 @@ class _Product:
         """Yields the schedules with register blocks of several rows and vectors of columns."""
         (_, rows, _), columns, unit = self._extents, self._columns(gap), self._unit
         usual, *others = unit.vectors
+        # Of a transposed image, blocks that divide a line have panels, which are worth more than fewer loads.
         has_panels = windows.is_transposed and windows.pitch % (usual * self._lanes) == 0
         for most in (usual, *(() if has_panels else others)):
             vectors = min(max(most, min(LEAST_SUMS, unit.sums) // rows), -(-columns // self._lanes))
