@@ -34,6 +34,7 @@ from tensorgrad.passes.codegen.common.sides import Sides, is_blockable, sides_of
 from tensorgrad.passes.codegen.common.weights import weight_of
 from tensorgrad.passes.codegen.llvm.packed.factors import FactorLayout, is_in_blocks
 from tensorgrad.passes.codegen.llvm.packed.tiles import (
+    ENOUGH_TASKS,
     LEAST_COLUMNS,
     LEAST_COLUMNS_PACKED,
     LEAST_ROWS,
@@ -297,7 +298,10 @@ def _schedule(
     across, along = (strides_of(stage, value, kernel.extents, *sides) for value in (factors.column, factors.row))
     # A vector that is a part of a cache line takes the line several times, unless all rows use it at once.
     has_few_rows = rows <= (FEW_ROWS if target.vector_bytes == LINE_BYTES else unit.sums // unit.vectors[0])
-    direct_columns = not has_pairs and _reads_columns(across, steps * size, has_few_rows, target)
+    # Packing needs long tiles: where these are few, cores would be idle.
+    has_long_tiles = rest * (rows // LEAST_ROWS) * (columns // LEAST_SIDE) >= ENOUGH_TASKS // 2
+    near = unit.in_place_bytes if has_long_tiles else NEAR_BYTES
+    direct_columns = not has_pairs and _reads_columns(across, steps * size, near, has_few_rows)
     direct_columns = direct_columns and (has_few_rows or not is_extended(factors.column))
     if direct_columns and has_few_rows and columns >= lanes:
         vectors = _vectors_of_few_rows(rows, columns // lanes, target)
@@ -393,17 +397,16 @@ def _along_steps(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator
     yield cut_tiles(schedule, kernel, rest * rows * columns * steps, rows)
 
 
-def _reads_columns(strides: Strides | None, line: int, has_few_rows: bool, target: Target) -> bool:
+def _reads_columns(strides: Strides | None, line: int, near: int, has_few_rows: bool) -> bool:
     """Returns whether columns are read in place: if they are contiguous, and either near or used by few rows.
 
     Args:
         strides: The strides of the columns, if they are elements of an operand with constant strides.
         line: The bytes of a column.
+        near: The bytes of the largest operand that is near.
         has_few_rows: Whether so few rows use them that packing them would cost more than it saves.
-        target: The target.
     """
-    most = VECTOR_UNITS[target.vector_bytes].in_place_bytes
-    return strides is not None and strides.side == 1 and (line * strides.step <= most or has_few_rows)
+    return strides is not None and strides.side == 1 and (line * strides.step <= near or has_few_rows)
 
 
 def _with_tile(schedule: PackedSchedule, kernel: KernelOp, rows: int, columns: int) -> Iterator[PackedSchedule]:
