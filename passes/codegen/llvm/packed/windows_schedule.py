@@ -181,20 +181,23 @@ class _Product:
             vectors = min(max(most, min(LEAST_SUMS, unit.sums) // rows), -(-columns // self._lanes))
             tried = range(vectors, MOST_VECTORS + 1) if not gap and rows > 1 else ()
             with_tail = (self._with_tail(windows, more) for more in tried)
-            whole = self._padded(windows, gap, unit.rows(rows, unit.most_rows(vectors)), vectors)
+            whole = self._padded(windows, gap, self._block_rows(vectors), vectors)
             yield next((schedule for schedule in with_tail if schedule is not None), whole)
 
     def _with_tail(self, windows: Windows, vectors: int) -> PackedSchedule | None:
         """Returns the schedule that sums few columns after the last block along the reduction; `None` if it can't."""
-        (_, rows, columns), unit = self._extents, self._unit
-        behind, block_rows = columns % (vectors * self._lanes), unit.rows(rows, unit.most_rows(vectors))
+        behind, block_rows = self._extents[2] % (vectors * self._lanes), self._block_rows(vectors)
         if not (0 < behind <= self._lanes // TAIL_SHARE and self._lies_along_steps(block_rows)):
             return None
-        at_once = max(1, 1 << (unit.sums // block_rows).bit_length() - 1)
+        at_once = max(1, 1 << (self._unit.sums // block_rows).bit_length() - 1)
         schedule = self._padded(windows, 0, block_rows, vectors, self._lanes)
         if schedule.depth % self._lanes or self._steps % self._lanes:
             return None
         return replace(schedule, tail_along=math.gcd(behind, at_once))
+
+    def _block_rows(self, vectors: int) -> int:
+        """Returns the rows of a register block with so many vectors of columns."""
+        return self._unit.rows(self._extents[1], self._unit.most_rows(vectors))
 
     def _lies_along_steps(self, block_rows: int) -> bool:
         """Returns whether vectors along the reduction can be loaded of the rows."""
