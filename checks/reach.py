@@ -9,7 +9,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Block, SSAValue, Use
 
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list
+from tensorgrad.dialects.tg.base import Tensor, TensorOp
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.dialects.tg.shape import PackOp, SliceOp
 from tensorgrad.dialects.tg.traits import Elementwise, keeps_nan
@@ -67,7 +67,7 @@ class _Uses:
 
 def _bounds(op: SliceOp) -> tuple[int, int]:
     """Returns the start and stop of a slice of a row; an empty range if it skips elements."""
-    (start,), (stop,), (step,) = (int_list(op.properties, name) for name in op.PROPERTIES)
+    (start,), (stop,), (step,) = op.bounds
     return start, stop if step == 1 else start
 
 
@@ -105,7 +105,7 @@ def _in_result(op: TensorOp, place: int, where: Range) -> tuple[SSAValue, Range]
     if not keeps_nan(op, place) or not _has_floats(result):
         return None
     if isinstance(op, PackOp):
-        begin = int_list(op.properties, "offsets")[place]
+        begin = op.offsets.get_values()[place]
         return result, (begin, begin + cast(Tensor, op.parts[place].type).element_count())
     return result, where if op.has_trait(Elementwise) else None
 

@@ -8,10 +8,11 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects import collective as buffers
-from tensorgrad.dialects.tg.base import Evaluate, NumpyArray, int_value
+from tensorgrad.dialects.tg.base import Evaluate, NumpyArray
 from tensorgrad.dialects.tg.collective import (
     AllGatherOp,
     AllReduceOp,
+    CollectiveBroadcastOp,
     CollectiveOp,
     ReduceScatterOp,
 )
@@ -44,7 +45,7 @@ def _run(op: CollectiveOp) -> Callable[[Group, NumpyArray], NumpyArray]:
             reduction = op.reduction.data
             return lambda group, x: group.all_reduce(np.ascontiguousarray(x), reduction).reshape(x.shape)
         case ReduceScatterOp() | AllGatherOp():
-            axis, gathers = int_value(op.properties, "axis"), isinstance(op, AllGatherOp)
+            axis, gathers = op.axis.value.data, isinstance(op, AllGatherOp)
 
             def along(group: Group, x: NumpyArray) -> NumpyArray:
                 rows = np.ascontiguousarray(np.moveaxis(x, axis, 0))
@@ -52,9 +53,11 @@ def _run(op: CollectiveOp) -> Callable[[Group, NumpyArray], NumpyArray]:
                 return np.ascontiguousarray(np.moveaxis(moved, 0, axis))
 
             return along
-        case _:
-            root = int_value(op.properties, "root")
+        case CollectiveBroadcastOp():
+            root = op.root.value.data
             return lambda group, x: group.broadcast(np.array(x, order="C"), root)
+        case _:
+            raise NotImplementedError(op.name)
 
 
 def run_collective(stage: buffers.CollectiveOp, arrays: Mapping[SSAValue, NumpyArray]) -> None:

@@ -24,7 +24,6 @@ from tensorgrad.dialects.tg.base import (
     Tensor,
     TensorOp,
     computes_in_bf16,
-    int_list,
     numpy_dtype,
     prepared,
 )
@@ -296,7 +295,7 @@ def _follows_order(op: TensorOp | RegionOp) -> bool:
 
 def _keeps_order(op: TensorOp | RegionOp) -> bool:
     """Returns whether an op's result is in row-major order regardless of its operands' layouts."""
-    return isinstance(op, DotGeneralOp) and not int_list(op.properties, "lhs_batch")
+    return isinstance(op, DotGeneralOp) and not op.lhs_batch.get_values()
 
 
 def _is_repeated_by_numpy(op: Operation, returned: set[SSAValue]) -> bool:

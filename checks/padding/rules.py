@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation
 
 from tensorgrad.checks.padding.facts import Array, ElementFacts, Flags, compact, unknown
 from tensorgrad.checks.tolerance import is_float
-from tensorgrad.dialects.tg.base import Moves, TensorOp, int_list, int_value, integer, numpy_dtype, size_of, tensor
+from tensorgrad.dialects.tg.base import Moves, TensorOp, integer, numpy_dtype, size_of, tensor
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
 from tensorgrad.dialects.tg.convolution import ConvOp
@@ -229,7 +229,7 @@ _NEUTRAL: Mapping[type[Operation], Callable[[Array], Flags]] = {
 
 
 def _reduced(op: ReduceOp, operand: ElementFacts) -> ElementFacts:
-    axes, shape = int_list(op.properties, "axes"), shape_of(op.operand)
+    axes, shape = op.axes.get_values(), shape_of(op.operand)
     padding, some = np.asarray(operand.padded.all(axes)), np.asarray(operand.padded.any(axes))
     effective = operand.padded & ~(operand.known & _is_neutral(op, operand, axes))
     reached = np.asarray((operand.reached | effective).any(axes))
@@ -269,7 +269,7 @@ def _multiplied(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
     zero = np.zeros((1,) * known.ndim, numpy_dtype(op.type))
     sums = frozenset[tuple[Operation, int]]()
     if isinstance(op, DotGeneralOp):
-        axes = int_list(op.properties, "lhs_contracting")
+        axes = op.lhs_contracting.get_values()
         all_terms = count(np.ones_like(x.padded), np.ones_like(y.padded))
         if ((count(~x.padded, ~y.padded) < all_terms) & ~padding).any():
             sums = frozenset({(op, size_of([shape_of(op.lhs)[axis] for axis in axes]))})
@@ -283,8 +283,9 @@ Counter: TypeAlias = Callable[[Flags, Flags], Array]
 def _term_counter(op: TensorOp, x: ElementFacts, y: ElementFacts) -> Counter:
     if isinstance(op, ConvOp):
         return _convolved_counter(op, x, y)
+    assert isinstance(op, DotGeneralOp)
     left, right = x.value.ndim, y.value.ndim
-    lb, rb, lc, rc = (int_list(op.properties, name) for name in DotGeneralOp.PROPERTIES)
+    lb, rb, lc, rc = op.dimension_numbers
     rows, columns = list(range(left)), list(range(left, left + right))
     for mine, other in zip((*lb, *lc), (*rb, *rc), strict=True):
         columns[other] = rows[mine]
@@ -327,7 +328,7 @@ def _moved(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
         source = shape_of(op.operands[0])
         return operands[0].map(lambda array: _reshaped(array, source, op.shape))
     if isinstance(op, BroadcastOp):
-        new = [axis for axis in range(len(op.shape)) if axis not in int_list(op.properties, "dims")]
+        new = [axis for axis in range(len(op.shape)) if axis not in op.dims.get_values()]
         return operands[0].map(lambda array: np.expand_dims(array, new))
     columns = zip(*map(ElementFacts.spread, operands, op.operands), strict=True)
     sums = operands[0].sums if is_view(op) else frozenset[tuple[Operation, int]]()
@@ -365,11 +366,12 @@ def _groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[range, r
 
 def _taken(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
     """Handles reads at computed indices, which are those of positions that aren't padded if they aren't known."""
+    assert isinstance(op, TakeOp | TakeAlongAxisOp)
     x, indices = operands
     if indices.known.all():
         positions = np.broadcast_to(indices.value, shape_of(op.operands[1]))
         return ElementFacts.of(op.evaluate(array, positions) for array in x.spread(op.operands[0]))
-    axis = int_value(op.properties, "axis")
+    axis = op.axis.value.data
     # Of the slices along the axis, those at positions that aren't padded are read, if there are any.
     padded, reached = x.padded.all(axis, keepdims=True), x.reached.any(axis, keepdims=True)
     if isinstance(op, TakeOp):
@@ -379,11 +381,11 @@ def _taken(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
     return replace(unknown(op.results[0]), padded=padded | indices.padded, reached=reached | indices.reached)
 
 
-def _among_slices(indices: ElementFacts, op: TensorOp, rank: int) -> ElementFacts:
+def _among_slices(indices: ElementFacts, op: TakeOp | TakeAlongAxisOp | ScatterOp, rank: int) -> ElementFacts:
     """Returns the elements of indices with the axes of the slices at them."""
     if isinstance(op, TakeAlongAxisOp | ScatterAlongAxisOp):
         return indices
-    first = int_value(op.properties, "axis")
+    first = op.axis.value.data
     others = [*range(first), *range(first + indices.value.ndim, rank)]
     return indices.map(lambda array: np.expand_dims(array, others))
 
@@ -395,7 +397,7 @@ def _scattered(op: TensorOp, operands: Sequence[ElementFacts]) -> ElementFacts:
     identity = identity_of(op.combines, updates.value.dtype)
     indices = _among_slices(indices, op, updates.value.ndim)
     touched = updates.padded | updates.reached | indices.padded | indices.reached
-    is_dropped = indices.known & ((indices.value < 0) | (indices.value >= int_value(op.properties, "extent")))
+    is_dropped = indices.known & ((indices.value < 0) | (indices.value >= op.extent.value.data))
     return _reached_if(bool((touched & ~updates.are(identity) & ~is_dropped).any()), op)
 
 

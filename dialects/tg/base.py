@@ -184,13 +184,24 @@ def _ints(values: tuple[int, ...], element: IntegerType) -> DenseArrayBase[Integ
     return DenseArrayBase.from_list(element, list(values))
 
 
+INTEGER = IntegerAttr.constr(i64)
+"""The constraint of a property that is an integer."""
+INT_LIST = DenseArrayBase.constr(i64)
+"""The constraint of a property that is a list of integers."""
+
+
+def int_lists(*properties: DenseArrayBase[IntegerType]) -> tuple[tuple[int, ...], ...]:
+    """Returns the values of several properties."""
+    return tuple(listed.get_values() for listed in properties)
+
+
 def int_list(properties: Properties, name: str) -> tuple[int, ...]:
-    """Reads a list-of-integers property."""
+    """Reads a list of integers among the properties of an op that does not exist yet, as `infer` takes them."""
     return tuple(cast("DenseArrayBase[IntegerType]", properties[name]).get_values())
 
 
 def int_value(properties: Properties, name: str) -> int:
-    """Reads an integer property."""
+    """Reads an integer among the properties of an op that does not exist yet, as `infer` takes them."""
     return cast(IntegerAttr[IntegerType], properties[name]).value.data
 
 

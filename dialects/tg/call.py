@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -23,7 +23,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tensorgrad.dialects.tg.base import Tensor, check_tensor, int_list, ints, is_float, require
+from tensorgrad.dialects.tg.base import INT_LIST, Tensor, check_tensor, ints, is_float, require
 
 HOLDERS = ("tg.call", "tg.scan", "tg.cond")
 """The ops whose regions end in `tg.return`."""
@@ -83,7 +83,7 @@ class CallOp(IRDLOperation):
     recompute = opt_prop_def(UnitAttr)
     recursive = opt_prop_def(UnitAttr)
     composite = opt_prop_def(DictionaryAttr)
-    wrt = opt_prop_def(DenseArrayBase)
+    wrt = opt_prop_def(INT_LIST)
     inputs = var_operand_def()
     outputs = var_result_def()
     body = region_def("single_block")
@@ -127,7 +127,7 @@ class CallOp(IRDLOperation):
     @property
     def differentiable(self) -> tuple[int, ...]:
         """The positions of the operands for which the custom derivative returns a cotangent."""
-        return () if self.wrt is None else int_list(self.properties, "wrt")
+        return () if self.wrt is None else self.wrt.get_values()
 
     def resembles(self, other: CallOp) -> bool:
         """Returns whether another call has the same name and types."""

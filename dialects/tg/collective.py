@@ -18,6 +18,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    INTEGER,
     Evaluate,
     Moves,
     NumpyArray,
@@ -46,14 +47,14 @@ class CollectiveOp(TensorOp):
     """
 
     operand = operand_def()
-    group = prop_def(prop_name="size")
+    group = prop_def(INTEGER, prop_name="size")
     result = result_def()
     traits = traits_def(Pure())
 
     @property
     def size(self) -> int:
         """The number of processes."""
-        return int_value(self.properties, "size")
+        return self.group.value.data
 
     @abstractmethod
     def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
@@ -135,7 +136,7 @@ class ReduceScatterOp(CollectiveOp):
     """
 
     name = "tg.reduce_scatter"
-    axis = prop_def()
+    axis = prop_def(INTEGER)
     PROPERTIES: ClassVar = ("axis", "size")
 
     @classmethod
@@ -148,7 +149,7 @@ class ReduceScatterOp(CollectiveOp):
         return tensor(shape, element)
 
     def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
-        return np.split(combined(values, "sum"), self.size, int_value(self.properties, "axis"))
+        return np.split(combined(values, "sum"), self.size, self.axis.value.data)
 
 
 @irdl_op_definition
@@ -163,7 +164,7 @@ class AllGatherOp(CollectiveOp):
 
     name = "tg.all_gather"
     traits = traits_def(Pure(), NeverOverflows(), Moves())
-    axis = prop_def()
+    axis = prop_def(INTEGER)
     PROPERTIES: ClassVar = ("axis", "size")
 
     @classmethod
@@ -174,7 +175,7 @@ class AllGatherOp(CollectiveOp):
         return tensor(shape, operands[0].get_element_type())
 
     def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
-        return [np.concatenate(values, int_value(self.properties, "axis"))] * len(values)
+        return [np.concatenate(values, self.axis.value.data)] * len(values)
 
 
 @irdl_op_definition
@@ -187,7 +188,7 @@ class CollectiveBroadcastOp(CollectiveOp):
 
     name = "tg.collective_broadcast"
     traits = traits_def(Pure(), NeverOverflows(), Moves())
-    root = prop_def()
+    root = prop_def(INTEGER)
     PROPERTIES: ClassVar = ("root", "size")
 
     @classmethod
@@ -197,7 +198,7 @@ class CollectiveBroadcastOp(CollectiveOp):
         return operands[0]
 
     def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
-        return [values[int_value(self.properties, "root")]] * len(values)
+        return [values[self.root.value.data]] * len(values)
 
 
 OPS = (AllReduceOp, ReduceScatterOp, AllGatherOp, CollectiveBroadcastOp)

@@ -10,6 +10,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    INT_LIST,
     BinaryEvaluate,
     Properties,
     Tensor,
@@ -17,6 +18,7 @@ from tensorgrad.dialects.tg.base import (
     UnaryEvaluate,
     check_axes,
     int_list,
+    int_lists,
     require,
     require_elements,
     rounding_once,
@@ -48,13 +50,18 @@ class DotGeneralOp(TensorOp):
     name = "tg.dot_general"
     lhs = operand_def()
     rhs = operand_def()
-    lhs_batch = prop_def()
-    rhs_batch = prop_def()
-    lhs_contracting = prop_def()
-    rhs_contracting = prop_def()
+    lhs_batch = prop_def(INT_LIST)
+    rhs_batch = prop_def(INT_LIST)
+    lhs_contracting = prop_def(INT_LIST)
+    rhs_contracting = prop_def(INT_LIST)
     result = result_def()
     traits = traits_def(Pure(), KeepsNan())
     PROPERTIES: ClassVar = ("lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting")
+
+    @property
+    def dimension_numbers(self) -> tuple[tuple[int, ...], ...]:
+        """The batch axes of both operands, then the contracting axes of both."""
+        return int_lists(self.lhs_batch, self.rhs_batch, self.lhs_contracting, self.rhs_contracting)
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -80,7 +87,7 @@ class DotGeneralOp(TensorOp):
     @rounding_once
     def prepare(self) -> BinaryEvaluate:
         ls, rs = (cast(Tensor, operand.type).get_shape() for operand in self.operands)
-        lb, rb, lc, rc = (int_list(self.properties, name) for name in self.PROPERTIES)
+        lb, rb, lc, rc = self.dimension_numbers
         lf, rf = free_axes(len(ls), lb, lc), free_axes(len(rs), rb, rc)
         batch = [ls[axis] for axis in lb]
         inner = size_of([ls[axis] for axis in lc])

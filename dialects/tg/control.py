@@ -24,7 +24,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, Pure
 
-from tensorgrad.dialects.tg.base import Tensor, int_value, integer, require, tensor
+from tensorgrad.dialects.tg.base import Tensor, integer, require, tensor
 from tensorgrad.dialects.tg.call import (
     CallOp,
     ReturnOp,
@@ -97,7 +97,7 @@ class ScanOp(IRDLOperation):
     @property
     def count(self) -> int:
         """The trip count."""
-        return int_value(self.properties, "length")
+        return self.length.value.data
 
     @property
     def carries(self) -> int:

@@ -12,6 +12,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    INT_LIST,
+    INTEGER,
     Evaluate,
     NumpyArray,
     Properties,
@@ -19,6 +21,7 @@ from tensorgrad.dialects.tg.base import (
     TensorOp,
     check_axes,
     int_list,
+    int_lists,
     int_value,
     require,
     require_elements,
@@ -147,15 +150,20 @@ class ConvOp(TensorOp):
     name = "tg.conv"
     lhs = operand_def()
     rhs = operand_def()
-    stride = prop_def()
-    low = prop_def()
-    high = prop_def()
-    lhs_dilation = prop_def()
-    rhs_dilation = prop_def()
-    groups = prop_def()
+    stride = prop_def(INT_LIST)
+    low = prop_def(INT_LIST)
+    high = prop_def(INT_LIST)
+    lhs_dilation = prop_def(INT_LIST)
+    rhs_dilation = prop_def(INT_LIST)
+    groups = prop_def(INTEGER)
     result = result_def()
     traits = traits_def(Pure())
     PROPERTIES: ClassVar = ("stride", "low", "high", "lhs_dilation", "rhs_dilation", "groups")
+
+    @property
+    def window(self) -> tuple[tuple[int, ...], ...]:
+        """For each spatial axis the stride, low and high padding, and the dilations of both operands."""
+        return int_lists(self.stride, self.low, self.high, self.lhs_dilation, self.rhs_dilation)
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -188,8 +196,8 @@ class ConvOp(TensorOp):
 
     @rounding_once
     def prepare(self) -> Evaluate:
-        stride, low, _, lhs_dilation, rhs_dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
-        groups, shape = int_value(self.properties, "groups"), self.shape
+        stride, low, _, lhs_dilation, rhs_dilation = self.window
+        groups, shape = self.groups.value.data, self.shape
         sizes = cast(Tensor, self.operands[1].type).get_shape()[2:]
         axes = [
             Phases.of(*settings)
@@ -264,11 +272,16 @@ class WindowsOp(ShapeOp):
     """
 
     name = "tg.windows"
-    axes = prop_def()
-    size = prop_def()
-    stride = prop_def()
-    dilation = prop_def()
+    axes = prop_def(INT_LIST)
+    size = prop_def(INT_LIST)
+    stride = prop_def(INT_LIST)
+    dilation = prop_def(INT_LIST)
     PROPERTIES: ClassVar = ("axes", "size", "stride", "dilation")
+
+    @property
+    def window(self) -> tuple[tuple[int, ...], ...]:
+        """The axes, and for each the size, stride and dilation."""
+        return int_lists(self.axes, self.size, self.stride, self.dilation)
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -280,7 +293,7 @@ class WindowsOp(ShapeOp):
         return tensor([*shape, *size], operands[0].get_element_type())
 
     def prepare(self) -> Evaluate:
-        axes, size, stride, dilation = (int_list(self.properties, name) for name in self.PROPERTIES)
+        axes, size, stride, dilation = self.window
         shape = self.shape
 
         def gather(x: NumpyArray) -> NumpyArray:
@@ -306,13 +319,18 @@ class FoldOp(TensorOp):
 
     name = "tg.fold"
     operand = operand_def()
-    axes = prop_def()
-    stride = prop_def()
-    dilation = prop_def()
-    extents = prop_def()
+    axes = prop_def(INT_LIST)
+    stride = prop_def(INT_LIST)
+    dilation = prop_def(INT_LIST)
+    extents = prop_def(INT_LIST)
     result = result_def()
     traits = traits_def(Pure())
     PROPERTIES: ClassVar = ("axes", "stride", "dilation", "extents")
+
+    @property
+    def window(self) -> tuple[tuple[int, ...], ...]:
+        """The axes, and for each the stride and dilation."""
+        return int_lists(self.axes, self.stride, self.dilation)
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -338,7 +356,7 @@ class FoldOp(TensorOp):
 
     @rounding_once
     def prepare(self) -> Evaluate:
-        axes, stride, dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
+        axes, stride, dilation = self.window
         shape = self.shape
 
         def add_up(x: NumpyArray) -> NumpyArray:

@@ -12,6 +12,7 @@ from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
     ELEMENT_TYPES,
+    INTEGER,
     BinaryEvaluate,
     Moves,
     NumpyArray,
@@ -64,7 +65,7 @@ class TakeOp(TensorOp):
     name = "tg.take"
     operand = operand_def()
     indices = operand_def()
-    axis = prop_def()
+    axis = prop_def(INTEGER)
     result = result_def()
     traits = traits_def(Pure(), NeverOverflows(), Moves())
     PROPERTIES: ClassVar = ("axis",)
@@ -78,7 +79,7 @@ class TakeOp(TensorOp):
         return tensor([*shape[:axis], *indices.get_shape(), *shape[axis + 1 :]], operand.get_element_type())
 
     def prepare(self) -> BinaryEvaluate:
-        axis, shape, dtype = int_value(self.properties, "axis"), self.shape, numpy_dtype(self.type)
+        axis, shape, dtype = self.axis.value.data, self.shape, numpy_dtype(self.type)
         operand, indices = (cast(Tensor, value.type).get_shape() for value in self.operands)
         extent, fill = operand[axis], _fill(dtype)
         spread = (*indices, *(1 for _ in operand[axis + 1 :]))
@@ -127,8 +128,8 @@ class ScatterOp(TensorOp):
 
     updates = operand_def()
     indices = operand_def()
-    axis = prop_def()
-    extent = prop_def()
+    axis = prop_def(INTEGER)
+    extent = prop_def(INTEGER)
     result = result_def()
     traits = traits_def(Pure())
     PROPERTIES: ClassVar[tuple[str, ...]] = ("axis", "extent")
@@ -152,7 +153,7 @@ class ScatterOp(TensorOp):
 
     @rounding_once
     def prepare(self) -> BinaryEvaluate:
-        axis, extent = int_value(self.properties, "axis"), int_value(self.properties, "extent")
+        axis, extent = self.axis.value.data, self.extent.value.data
         updated, indexed = (cast(Tensor, value.type).get_shape() for value in self.operands)
         lead, trail = updated[:axis], updated[axis + len(indexed) :]
         flat, name = (*lead, size_of(indexed), *trail), self.combines
@@ -224,7 +225,7 @@ class TakeAlongAxisOp(TensorOp):
     name = "tg.take_along_axis"
     operand = operand_def()
     indices = operand_def()
-    axis = prop_def()
+    axis = prop_def(INTEGER)
     result = result_def()
     traits = traits_def(Pure(), NeverOverflows(), Moves())
     PROPERTIES: ClassVar = ("axis",)
@@ -243,7 +244,7 @@ class TakeAlongAxisOp(TensorOp):
         return tensor(index_shape, operand.get_element_type())
 
     def prepare(self) -> BinaryEvaluate:
-        axis, shape, dtype = int_value(self.properties, "axis"), self.shape, numpy_dtype(self.type)
+        axis, shape, dtype = self.axis.value.data, self.shape, numpy_dtype(self.type)
         extent, fill = cast(Tensor, self.operand.type).get_shape()[axis], _fill(dtype)
         if not extent:
             return lambda x, indices: np.full(shape, fill, dtype)
@@ -272,7 +273,7 @@ class ScatterAlongAxisOp(ScatterOp):
 
     @rounding_once
     def prepare(self) -> BinaryEvaluate:
-        axis, shape, name = int_value(self.properties, "axis"), self.shape, self.combines
+        axis, shape, name = self.axis.value.data, self.shape, self.combines
 
         def scatter(updates: NumpyArray, indices: NumpyArray) -> NumpyArray:
             inside = (indices >= 0) & (indices < shape[axis])

@@ -12,6 +12,8 @@ from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import ConstantLike, Pure
 
 from tensorgrad.dialects.tg.base import (
+    INT_LIST,
+    INTEGER,
     Evaluate,
     Moves,
     Properties,
@@ -38,7 +40,7 @@ class ConstantOp(TensorOp):
     """
 
     name = "tg.constant"
-    value = prop_def()
+    value = prop_def(DenseIntOrFPElementsAttr)
     result = result_def()
     traits = traits_def(Pure(), ConstantLike(), Leaf(), Moves())
     PROPERTIES: ClassVar = ("value",)
@@ -68,8 +70,8 @@ class IotaOp(TensorOp):
     """
 
     name = "tg.iota"
-    iota_shape = prop_def(prop_name="shape")
-    axis = prop_def()
+    iota_shape = prop_def(INT_LIST, prop_name="shape")
+    axis = prop_def(INTEGER)
     element = prop_def()
     result = result_def()
     traits = traits_def(Pure(), Leaf())
@@ -87,7 +89,7 @@ class IotaOp(TensorOp):
         return tensor(shape, element)
 
     def prepare(self) -> Evaluate:
-        axis, shape = int_value(self.properties, "axis"), self.shape
+        axis, shape = self.axis.value.data, self.shape
         positions = np.arange(shape[axis]).astype(numpy_dtype(self.type))
         view = [1] * len(shape)
         view[axis] = shape[axis]

@@ -11,6 +11,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    INT_LIST,
     Properties,
     Tensor,
     TensorOp,
@@ -33,7 +34,7 @@ class ReduceOp(TensorOp):
     """An op that combines the elements along `axes` into one."""
 
     operand = operand_def()
-    axes = prop_def()
+    axes = prop_def(INT_LIST)
     result = result_def()
     traits = traits_def(Pure(), KeepsNan())
     PROPERTIES: ClassVar = ("axes",)
@@ -54,14 +55,14 @@ class ReduceOp(TensorOp):
     @rounding_once
     def prepare(self) -> UnaryEvaluate:
         reduce, array, kind = self.COMBINER.reduce, np.asarray, cast(Tensor, self.operand.type)
-        listed = int_list(self.properties, "axes")
+        listed = self.axes.get_values()
         axes = None if len(listed) == len(kind.get_shape()) else listed
         # NumPy widens small integers unless `dtype` is given.
         dtype = None if is_float(kind.get_element_type()) else numpy_dtype(kind)
         return lambda x: array(reduce(x, axes, dtype))
 
     def simplified(self) -> SSAValue | None:
-        return self.operand if not int_list(self.properties, "axes") else None
+        return self.operand if not self.axes.get_values() else None
 
 
 @irdl_op_definition
@@ -79,7 +80,7 @@ class SumOp(ReduceOp):
 
     @rounding_once
     def prepare(self) -> UnaryEvaluate:
-        kind, axes = cast(Tensor, self.operand.type), int_list(self.properties, "axes")
+        kind, axes = cast(Tensor, self.operand.type), self.axes.get_values()
         terms = size_of([kind.get_shape()[axis] for axis in axes])
         if terms > MOST_TERMS and is_float(kind.get_element_type()):
             return lambda x: summed(x, axes)

@@ -11,6 +11,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    INT_LIST,
+    INTEGER,
     BinaryEvaluate,
     Evaluate,
     Moves,
@@ -22,6 +24,7 @@ from tensorgrad.dialects.tg.base import (
     check_axes,
     dense,
     int_list,
+    int_lists,
     int_value,
     is_splat,
     numpy_dtype,
@@ -54,7 +57,7 @@ class ReshapeOp(ShapeOp):
     """
 
     name = "tg.reshape"
-    new_shape = prop_def(prop_name="shape")
+    new_shape = prop_def(INT_LIST, prop_name="shape")
     traits = traits_def(Pure(), Rearrangement())
     PROPERTIES: ClassVar = ("shape",)
 
@@ -84,7 +87,7 @@ class TransposeOp(ShapeOp):
     """
 
     name = "tg.transpose"
-    permutation = prop_def()
+    permutation = prop_def(INT_LIST)
     traits = traits_def(Pure(), Rearrangement())
     PROPERTIES: ClassVar = ("permutation",)
 
@@ -98,11 +101,11 @@ class TransposeOp(ShapeOp):
         return tensor([shape[axis] for axis in permutation], operands[0].get_element_type())
 
     def prepare(self) -> UnaryEvaluate:
-        permutation = int_list(self.properties, "permutation")
+        permutation = self.permutation.get_values()
         return lambda x: x.transpose(permutation)
 
     def simplified(self) -> SSAValue | None:
-        permutation = int_list(self.properties, "permutation")
+        permutation = self.permutation.get_values()
         return self.operand if permutation == tuple(range(len(permutation))) else None
 
 
@@ -117,8 +120,8 @@ class BroadcastOp(ShapeOp):
     """
 
     name = "tg.broadcast"
-    new_shape = prop_def(prop_name="shape")
-    dims = prop_def()
+    new_shape = prop_def(INT_LIST, prop_name="shape")
+    dims = prop_def(INT_LIST)
     traits = traits_def(Pure(), Rearrangement())
     PROPERTIES: ClassVar = ("shape", "dims")
     REPEATS: ClassVar = True
@@ -142,7 +145,7 @@ class BroadcastOp(ShapeOp):
         kind = cast(Tensor, self.operand.type)
         dtype, step = numpy_dtype(kind), numpy_dtype(kind).itemsize
         strides = [0] * len(shape)
-        for axis, extent in reversed([*zip(int_list(self.properties, "dims"), kind.get_shape(), strict=True)]):
+        for axis, extent in reversed([*zip(self.dims.get_values(), kind.get_shape(), strict=True)]):
             view[axis], strides[axis] = extent, step
             step *= extent
 
@@ -156,7 +159,7 @@ class BroadcastOp(ShapeOp):
     def is_leading(self) -> bool:
         """Returns whether the operand's axes become the result's last axes, as in NumPy's broadcasting."""
         rank = len(self.shape)
-        return int_list(self.properties, "dims") == tuple(range(rank - len(int_list(self.properties, "dims")), rank))
+        return self.dims.get_values() == tuple(range(rank - len(self.dims.get_values()), rank))
 
     def simplified(self) -> SSAValue | None:
         return self.operand if self.operand.type == self.type else None
@@ -171,10 +174,15 @@ class SliceOp(ShapeOp):
     """
 
     name = "tg.slice"
-    start = prop_def()
-    stop = prop_def()
-    step = prop_def()
+    start = prop_def(INT_LIST)
+    stop = prop_def(INT_LIST)
+    step = prop_def(INT_LIST)
     PROPERTIES: ClassVar = ("start", "stop", "step")
+
+    @property
+    def bounds(self) -> tuple[tuple[int, ...], ...]:
+        """For each axis the start, stop and step."""
+        return int_lists(self.start, self.stop, self.step)
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -193,7 +201,7 @@ class SliceOp(ShapeOp):
         return tensor(extents, operands[0].get_element_type())
 
     def prepare(self) -> UnaryEvaluate:
-        bounds = (int_list(self.properties, name) for name in self.PROPERTIES)
+        bounds = self.bounds
         window = (..., *(slice(a, b, s) for a, b, s in zip(*bounds, strict=True)))
         return lambda x: x[window]
 
@@ -210,7 +218,7 @@ class ReverseOp(ShapeOp):
     """
 
     name = "tg.reverse"
-    axes = prop_def()
+    axes = prop_def(INT_LIST)
     traits = traits_def(Pure(), Rearrangement())
     PROPERTIES: ClassVar = ("axes",)
 
@@ -220,7 +228,7 @@ class ReverseOp(ShapeOp):
         return operands[0]
 
     def prepare(self) -> UnaryEvaluate:
-        axes = int_list(self.properties, "axes")
+        axes = self.axes.get_values()
         window = (..., *(slice(None, None, -1 if axis in axes else 1) for axis in range(len(self.shape))))
         return lambda x: x[window]
 
@@ -236,12 +244,17 @@ class PadOp(TensorOp):
     name = "tg.pad"
     operand = operand_def()
     value = operand_def()
-    low = prop_def()
-    high = prop_def()
-    interior = prop_def()
+    low = prop_def(INT_LIST)
+    high = prop_def(INT_LIST)
+    interior = prop_def(INT_LIST)
     result = result_def()
     traits = traits_def(Pure(), NeverOverflows(), Moves(), KeepsNan(1))  # the result need not contain `value`
     PROPERTIES: ClassVar = ("low", "high", "interior")
+
+    @property
+    def amounts(self) -> tuple[tuple[int, ...], ...]:
+        """For each axis the elements before the first, behind the last and between two."""
+        return int_lists(self.low, self.high, self.interior)
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -264,7 +277,7 @@ class PadOp(TensorOp):
         return tensor(extents, operand.get_element_type())
 
     def prepare(self) -> BinaryEvaluate:
-        shape, low, interior = self.shape, int_list(self.properties, "low"), int_list(self.properties, "interior")
+        shape, low, interior = self.shape, self.low.get_values(), self.interior.get_values()
         window = tuple(
             slice(a, a + (extent - 1) * (inner + 1) + 1 if extent else a, inner + 1)
             for a, inner, extent in zip(low, interior, cast(Tensor, self.operand.type).get_shape(), strict=True)
@@ -288,7 +301,7 @@ class ConcatOp(TensorOp):
 
     name = "tg.concat"
     parts = var_operand_def()
-    axis = prop_def()
+    axis = prop_def(INTEGER)
     result = result_def()
     traits = traits_def(Pure(), NeverOverflows(), Moves(), KeepsNan())
     PROPERTIES: ClassVar = ("axis",)
@@ -313,7 +326,7 @@ class ConcatOp(TensorOp):
         return tensor([*first[:axis], extent, *first[axis + 1 :]], element)
 
     def prepare(self) -> Evaluate:
-        axis = int_value(self.properties, "axis")
+        axis = self.axis.value.data
 
         def join(*parts: NumpyArray) -> NumpyArray:
             return np.concatenate(parts, axis)
@@ -337,8 +350,8 @@ class PackOp(TensorOp):
 
     name = "tg.pack"
     parts = var_operand_def()
-    offsets = prop_def()
-    size = prop_def()
+    offsets = prop_def(INT_LIST)
+    size = prop_def(INTEGER)
     result = result_def()
     traits = traits_def(Pure(), NeverOverflows(), Moves(), KeepsNan())
     PROPERTIES: ClassVar = ("offsets", "size")
@@ -363,7 +376,7 @@ class PackOp(TensorOp):
     def prepare(self) -> Evaluate:
         shape, dtype = self.shape, numpy_dtype(self.type)
         sizes = [cast(Tensor, part.type).element_count() for part in self.parts]
-        offsets = int_list(self.properties, "offsets")
+        offsets = self.offsets.get_values()
         places = [slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True)]
 
         def pack(*parts: NumpyArray) -> NumpyArray:

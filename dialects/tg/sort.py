@@ -11,6 +11,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    INTEGER,
     Evaluate,
     NumpyArray,
     Properties,
@@ -39,7 +40,7 @@ class ArgsortOp(TensorOp):
 
     name = "tg.argsort"
     operand = operand_def()
-    descending = prop_def()
+    descending = prop_def(INTEGER)
     result = result_def()
     traits = traits_def(Pure())
     PROPERTIES: ClassVar = ("descending",)
@@ -54,7 +55,7 @@ class ArgsortOp(TensorOp):
         return tensor(shape, i32)
 
     def prepare(self) -> Evaluate:
-        return _falling if int_value(self.properties, "descending") else _rising
+        return _falling if self.descending.value.data else _rising
 
 
 def _rising(x: NumpyArray) -> NumpyArray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import leaves, shape
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, int_value, integer, ints, size_of
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, integer, ints, size_of
 from tensorgrad.errors import ArgumentError, AxisError, DTypeError, InputError, OptionError, ShapeError
 from tensorgrad.ops import promotion
 from tensorgrad.ops.elementwise.arithmetic import add, less, where
@@ -561,7 +561,7 @@ def counts_below(x: Tensor) -> int | None:
     op = x.value.owner
     while isinstance(op, shape.ReshapeOp | shape.BroadcastOp | shape.TransposeOp):
         op = op.operands[0].owner
-    return op.shape[int_value(op.properties, "axis")] if isinstance(op, leaves.IotaOp) else None
+    return op.shape[op.axis.value.data] if isinstance(op, leaves.IotaOp) else None
 
 
 def check_range(indices: Tensor, low: int, high: int, what: str, is_label: bool = False) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.tg import collective, contract, convolution, index, reduce, shape, sort
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, integer, ints, numpy_dtype, tensor
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, integer, ints, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.contract import free_axes
@@ -116,8 +116,9 @@ def rule(*kinds: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
     return register
 
 
-def _axes(op: TensorOp, name: str) -> list[int]:
-    return [axis + 1 for axis in int_list(op.properties, name)]
+def _behind(axes: Iterable[int]) -> list[int]:
+    """Returns axes as those of a tensor with the batch axis in front."""
+    return [axis + 1 for axis in axes]
 
 
 def _pointwise(b: TensorBuilder, op: TensorOp, count: int, operands: Operands) -> SSAValue:
@@ -131,29 +132,29 @@ def _reshape(b: TensorBuilder, op: shape.ReshapeOp, count: int, operands: Operan
 
 @rule(shape.TransposeOp)
 def _transpose(b: TensorBuilder, op: shape.TransposeOp, count: int, operands: Operands) -> SSAValue:
-    return b.transpose(operands[0][0], [0, *_axes(op, "permutation")])
+    return b.transpose(operands[0][0], [0, *_behind(op.permutation.get_values())])
 
 
 @rule(shape.BroadcastOp)
 def _broadcast(b: TensorBuilder, op: shape.BroadcastOp, count: int, operands: Operands) -> SSAValue:
-    return b.broadcast(operands[0][0], (count, *op.shape), [0, *_axes(op, "dims")])
+    return b.broadcast(operands[0][0], (count, *op.shape), [0, *_behind(op.dims.get_values())])
 
 
 @rule(shape.SliceOp)
 def _slice(b: TensorBuilder, op: shape.SliceOp, count: int, operands: Operands) -> SSAValue:
-    start, stop, step = (list(int_list(op.properties, name)) for name in ("start", "stop", "step"))
+    start, stop, step = map(list, op.bounds)
     return b.slice(operands[0][0], [0, *start], [count, *stop], [1, *step])
 
 
 @rule(shape.ReverseOp)
 def _reverse(b: TensorBuilder, op: shape.ReverseOp, count: int, operands: Operands) -> SSAValue:
-    return b.reverse(operands[0][0], _axes(op, "axes"))
+    return b.reverse(operands[0][0], _behind(op.axes.get_values()))
 
 
 @rule(shape.PadOp)
 def _pad(b: TensorBuilder, op: shape.PadOp, count: int, operands: Operands) -> SSAValue:
     (inner, _), (value, in_value) = operands
-    low, high, interior = ([0, *int_list(op.properties, name)] for name in ("low", "high", "interior"))
+    low, high, interior = ([0, *amounts] for amounts in op.amounts)
     if not in_value:
         return b.pad(inner, value, low, high, interior)
     inner, _ = _all(b, operands, count)
@@ -170,19 +171,18 @@ def _pack(b: TensorBuilder, op: shape.PackOp, count: int, operands: Operands) ->
 
 @rule(shape.ConcatOp)
 def _concat(b: TensorBuilder, op: shape.ConcatOp, count: int, operands: Operands) -> SSAValue:
-    return b.concat(_all(b, operands, count), int_value(op.properties, "axis") + 1)
+    return b.concat(_all(b, operands, count), op.axis.value.data + 1)
 
 
 @rule(reduce.SumOp, reduce.MaxOp, reduce.MinOp, reduce.ProdOp)
 def _reduce(b: TensorBuilder, op: reduce.ReduceOp, count: int, operands: Operands) -> SSAValue:
-    return b.reduce(type(op), operands[0][0], _axes(op, "axes"))
+    return b.reduce(type(op), operands[0][0], _behind(op.axes.get_values()))
 
 
 @rule(contract.DotGeneralOp)
 def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, count: int, operands: Operands) -> SSAValue:
     """Batches a contraction: a batch axis if both sides have one, otherwise a free one, moved to the front again."""
-    names = ("lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting")
-    lb, rb, lc, rc = (list(int_list(op.properties, name)) for name in names)
+    lb, rb, lc, rc = map(list, op.dimension_numbers)
     (lhs, in_lhs), (rhs, in_rhs) = operands
     left_rank = len(shape_of(lhs)) - in_lhs
     if in_lhs:
@@ -201,7 +201,7 @@ def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, count: int, operan
 @rule(index.TakeOp)
 def _take(b: TensorBuilder, op: index.TakeOp, count: int, operands: Operands) -> SSAValue:
     (x, in_x), (indices, in_indices) = operands
-    axis, own = int_value(op.properties, "axis"), len(shape_of(op.indices))
+    axis, own = op.axis.value.data, len(shape_of(op.indices))
     if not in_indices:
         return b.take(x, indices, axis + 1)
     if not in_x:
@@ -220,7 +220,7 @@ def _take(b: TensorBuilder, op: index.TakeOp, count: int, operands: Operands) ->
 
 @rule(index.ScatterAddOp, index.ScatterReduceOp)
 def _scatter(b: TensorBuilder, op: index.ScatterOp, count: int, operands: Operands) -> SSAValue:
-    axis, extent, kind = int_value(op.properties, "axis"), int_value(op.properties, "extent"), op.combines
+    axis, extent, kind = op.axis.value.data, op.extent.value.data, op.combines
     if not operands[1][1]:
         return b.scatter(operands[0][0], operands[1][0], axis + 1, extent, kind)
     updates, indices = _all(b, operands, count)
@@ -260,13 +260,13 @@ def _apart(b: TensorBuilder, indices: SSAValue, count: int, extent: int) -> SSAV
 @rule(index.TakeAlongAxisOp)
 def _take_along_axis(b: TensorBuilder, op: index.TakeAlongAxisOp, count: int, operands: Operands) -> SSAValue:
     values, indices = _all(b, operands, count)
-    return b.take_along_axis(values, indices, int_value(op.properties, "axis") + 1)
+    return b.take_along_axis(values, indices, op.axis.value.data + 1)
 
 
 @rule(index.ScatterAddAlongAxisOp, index.ScatterReduceAlongAxisOp)
 def _scatter_along_axis(b: TensorBuilder, op: index.ScatterOp, count: int, operands: Operands) -> SSAValue:
     values, indices = _all(b, operands, count)
-    axis, extent = int_value(op.properties, "axis") + 1, int_value(op.properties, "extent")
+    axis, extent = op.axis.value.data + 1, op.extent.value.data
     return b.scatter_along_axis(values, indices, axis, extent, op.combines)
 
 
@@ -274,7 +274,7 @@ def _scatter_along_axis(b: TensorBuilder, op: index.ScatterOp, count: int, opera
 def _conv(b: TensorBuilder, op: convolution.ConvOp, count: int, operands: Operands) -> SSAValue:
     """Batches a convolution: the axis joins the batch, the outputs of each group, or (on both sides) the groups."""
     (lhs, in_lhs), (rhs, in_rhs) = operands
-    groups = int_value(op.properties, "groups")
+    groups = op.groups.value.data
     batch, outputs, *space = op.shape
     old, *trailing = shape_of(op.rhs)
     if not in_rhs:
@@ -298,8 +298,10 @@ def _conv(b: TensorBuilder, op: convolution.ConvOp, count: int, operands: Operan
 
 
 @rule(convolution.WindowsOp, convolution.FoldOp)
-def _windows(b: TensorBuilder, op: TensorOp, count: int, operands: Operands) -> SSAValue:
-    return b.emit(type(op), [operands[0][0]], **{**op.properties, "axes": ints(_axes(op, "axes"))})
+def _windows(
+    b: TensorBuilder, op: convolution.WindowsOp | convolution.FoldOp, count: int, operands: Operands
+) -> SSAValue:
+    return b.emit(type(op), [operands[0][0]], **{**op.properties, "axes": ints(_behind(op.axes.get_values()))})
 
 
 @rule(sort.ArgsortOp)
@@ -313,6 +315,8 @@ def _same_in_all(b: TensorBuilder, op: collective.CollectiveOp, count: int, oper
 
 
 @rule(collective.ReduceScatterOp, collective.AllGatherOp)
-def _cut_or_joined(b: TensorBuilder, op: collective.CollectiveOp, count: int, operands: Operands) -> SSAValue:
-    axis = int_value(op.properties, "axis") + 1
+def _cut_or_joined(
+    b: TensorBuilder, op: collective.ReduceScatterOp | collective.AllGatherOp, count: int, operands: Operands
+) -> SSAValue:
+    axis = op.axis.value.data + 1
     return b.emit(type(op), [operands[0][0]], **{**op.properties, "axis": integer(axis)})

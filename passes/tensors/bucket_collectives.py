@@ -15,7 +15,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.functions import find_function
-from tensorgrad.dialects.tg.base import int_list, numpy_dtype, size_of
+from tensorgrad.dialects.tg.base import numpy_dtype, size_of
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.collective import AllReduceOp, CollectiveOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
@@ -99,10 +99,10 @@ def _split_row(op: AllReduceOp, limit: int) -> None:
     row = op.operand.owner
     if not isinstance(row, PackOp) or _bytes(op.operand) <= limit:
         return
-    starts = {0} | {int_list(slice_.properties, "start")[0] for slice_ in _slices(op)}
+    starts = {0} | {slice_.start.get_values()[0] for slice_ in _slices(op)}
     runs: list[list[tuple[SSAValue, int]]] = []
     size = 0
-    for part, offset in zip(row.parts, int_list(row.properties, "offsets"), strict=True):
+    for part, offset in zip(row.parts, row.offsets.get_values(), strict=True):
         if not runs or offset in starts or size + _bytes(part) > limit:
             runs.append([])
             size = 0
@@ -215,7 +215,7 @@ class _Rounds:
             row = op.operand.owner
             if isinstance(row, PackOp):
                 parts += row.parts
-                offsets += [start + offset for offset in int_list(row.properties, "offsets")]
+                offsets += [start + offset for offset in row.offsets.get_values()]
             else:
                 parts.append(op.operand)
                 offsets.append(start)

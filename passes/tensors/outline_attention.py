@@ -16,7 +16,7 @@ from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.attention import Attention
 from tensorgrad.dialects.tg import leaves, reduce, shape
-from tensorgrad.dialects.tg.base import NumpyArray, int_list, int_value, splat_value
+from tensorgrad.dialects.tg.base import NumpyArray, splat_value
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
@@ -177,13 +177,13 @@ def _replace(match: _Found) -> None:
     """Replaces the product with the values with a call."""
     a, first, last = match.attention, match.first, match.last
     b = TensorBuilder(cast(Block, last.parent), before=last, location=last.location)
-    lb, rb, lc, rc = (int_list(first.properties, name) for name in first.PROPERTIES)
+    lb, rb, lc, rc = first.dimension_numbers
     right = first.operands[1]
     q = _moved(
         b, match.query, [*lb, *free_axes(len(shape_of(match.query)), lb, lc), *lc], (a.groups, a.queries, a.features)
     )
     k = _moved(b, right, [*rb, *free_axes(len(shape_of(right)), rb, rc), *rc], (a.groups, a.keys, a.features))
-    _, batch, _, axes = (int_list(last.properties, name) for name in last.PROPERTIES)
+    _, batch, _, axes = last.dimension_numbers
     value = last.operands[1]
     free = free_axes(len(shape_of(value)), batch, axes)
     v = _moved(b, value, [*batch, *axes, *free], (a.groups, a.keys, a.values))
@@ -225,7 +225,7 @@ def _reshaped(value: SSAValue) -> SSAValue:
 def _row(value: SSAValue) -> SSAValue | None:
     """Returns the value that is broadcast along a new last axis, or `None` if `value` is no such broadcast."""
     op = _is(value, shape.BroadcastOp)
-    if op is None or list(int_list(op.properties, "dims")) != list(range(len(op.shape) - 1)):
+    if op is None or list(op.dims.get_values()) != list(range(len(op.shape) - 1)):
         return None
     return _reshaped(op.operands[0])
 
@@ -233,7 +233,7 @@ def _row(value: SSAValue) -> SSAValue | None:
 def _reduced(value: SSAValue | None, kind: type[reduce.ReduceOp], of: SSAValue) -> bool:
     """Returns whether a value is the reduction of `of` along its last axis, up to reshapes."""
     op = None if value is None else _is(_reshaped(value), kind)
-    return op is not None and op.operands[0] is of and int_list(op.properties, "axes") == (len(shape_of(of)) - 1,)
+    return op is not None and op.operands[0] is of and op.axes.get_values() == (len(shape_of(of)) - 1,)
 
 
 def _chosen(value: SSAValue, otherwise: float) -> tuple[SSAValue, SSAValue] | None:
@@ -335,7 +335,7 @@ def _masked_softmax(powers: SSAValue) -> _Softmax | None:
 
 def _found(last: DotGeneralOp) -> _Found | None:
     """Matches the attention whose last op is the product of weights and values."""
-    batch, _, axes, _ = (int_list(last.properties, name) for name in last.PROPERTIES)
+    batch, _, axes, _ = last.dimension_numbers
     weights = last.operands[0]
     extents = shape_of(weights)
     if element_of(weights) not in (f32, f64) or 0 in (*shape_of(last.result), *extents):
@@ -359,7 +359,7 @@ def _found(last: DotGeneralOp) -> _Found | None:
 def _checked(scores: _Scores, last: DotGeneralOp, groups: int, queries: int, keys: int) -> _Found | None:
     """Returns the attention between two products if their shapes agree, else `None`."""
     first = cast(DotGeneralOp, scores.value.owner)
-    lb, rb, lc, rc = (int_list(first.properties, name) for name in first.PROPERTIES)
+    lb, rb, lc, rc = first.dimension_numbers
     left, right = shape_of(first.operands[0]), shape_of(first.operands[1])
     batch = math.prod(left[axis] for axis in lb)
     rows = math.prod(left[axis] for axis in free_axes(len(left), lb, lc))
@@ -554,7 +554,7 @@ def _position(value: SSAValue) -> tuple[int, int] | None:
     """Returns the axis whose index each element of a value holds, and the constant added to it; else `None`."""
     op = _outside(value).owner
     if isinstance(op, leaves.IotaOp):
-        return int_value(op.properties, "axis"), 0
+        return op.axis.value.data, 0
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         position = _position(op.operands[0])
         axis = None if position is None else _axis_behind(op, position[0])
@@ -571,7 +571,7 @@ def _position(value: SSAValue) -> tuple[int, int] | None:
 def _axis_behind(op: shape.ReshapeOp | shape.BroadcastOp, axis: int) -> int | None:
     """Returns the axis of a view's result that corresponds to an axis of its operand, or `None`."""
     if isinstance(op, shape.BroadcastOp):
-        return int_list(op.properties, "dims")[axis]
+        return op.dims.get_values()[axis]
     old, new = shape_of(op.operands[0]), op.shape
     for other, extent in enumerate(new):
         if extent == old[axis] > 1 and math.prod(new[other:]) == math.prod(old[axis:]):

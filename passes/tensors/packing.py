@@ -9,7 +9,6 @@ from typing import Generic, TypeVar
 
 from xdsl.ir import Attribute, SSAValue
 
-from tensorgrad.dialects.tg.base import int_list
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, PackOp
 from tensorgrad.passes.analyses.blocks import rounded_up
@@ -213,7 +212,7 @@ def concatenated(b: TensorBuilder, row: PackOp, parts: Sequence[SSAValue], lead:
         parts: Its parts, which may have axes in front.
         lead: The extents of these axes.
     """
-    offsets, none, zero = int_list(row.properties, "offsets"), [0] * len(lead), b.zeros((), element_of(row.result))
+    offsets, none, zero = row.offsets.get_values(), [0] * len(lead), b.zeros((), element_of(row.result))
     ends = [*offsets[1:], row.shape[0]]
     pieces: list[SSAValue] = []
     for part, start, end in zip(parts, offsets, ends, strict=True):

@@ -24,6 +24,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    INTEGER,
     Evaluate,
     NumpyArray,
     Properties,
@@ -411,7 +412,7 @@ class PolygammaOp(TensorOp):
 
     name = "tg.polygamma"
     operand = operand_def()
-    order = prop_def()
+    order = prop_def(INTEGER)
     result = result_def()
     traits = traits_def(Pure(), Elementwise(), KeepsNan())
     PROPERTIES: ClassVar = ("order",)
@@ -424,7 +425,7 @@ class PolygammaOp(TensorOp):
         return operands[0]
 
     def prepare(self) -> Evaluate:
-        order = int_value(self.properties, "order")
+        order = self.order.value.data
 
         def function(x: NumpyArray) -> NumpyArray:
             return polygamma(ARRAYS, np.asarray(x, np.float64), order, F64)

@@ -6,7 +6,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects.locations import line_of
-from tensorgrad.dialects.tg.base import TensorOp, int_list
+from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
 from tensorgrad.dialects.tg.traits import Elementwise
@@ -60,7 +60,7 @@ def _broadcast_source(value: SSAValue, offset: int) -> SSAValue | None:
         return None
     rank = len(type_of(op.operands[0]).get_shape())
     is_next = len(type_of(value).get_shape()) == rank + 1 and rank > 0
-    dims = int_list(op.properties, "dims")
+    dims = op.dims.get_values()
     return op.operands[0] if is_next and list(dims) == list(range(offset, rank + offset)) else None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tensorgrad.dialects.tg.base import int_list
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
 from tensorgrad.exporters.onnx.graph import Graph, dtype_of
@@ -14,7 +13,7 @@ from tensorgrad.exporters.onnx.table import rule
 
 @rule(DotGeneralOp)
 def _dot_general(graph: Graph, op: DotGeneralOp) -> str:
-    lb, rb, lc, rc = (int_list(op.properties, name) for name in op.PROPERTIES)
+    lb, rb, lc, rc = op.dimension_numbers
     ls, rs = shape_of(op.lhs), shape_of(op.rhs)
     lf, rf = free_axes(len(ls), lb, lc), free_axes(len(rs), rb, rc)
     batch, inner = [ls[axis] for axis in lb], [ls[axis] for axis in lc]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.dialects.tg.base import int_list, int_value
+from tensorgrad.dialects.tg.base import int_lists
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.convolution import ConvOp, FoldOp, WindowsOp, spread
 from tensorgrad.exporters.onnx.graph import F16, Graph, dtype_of
@@ -18,7 +18,7 @@ from tensorgrad.exporters.onnx.table import rule
 
 @rule(WindowsOp)
 def _windows(graph: Graph, op: WindowsOp) -> str:
-    axes, size, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES)
+    axes, size, stride, dilation = op.window
     return windows(graph, graph.value(op.operand), op.shape, axes, size, stride, dilation)
 
 
@@ -48,7 +48,7 @@ def windows(
 @rule(FoldOp)
 def _fold(graph: Graph, op: FoldOp) -> str:
     """Adds the places of the windows up, along one axis after another."""
-    axes, stride, dilation, extents = (int_list(op.properties, name) for name in op.PROPERTIES)
+    (axes, stride, dilation), extents = op.window, op.extents.get_values()
     dtype, x, shape = dtype_of(op.operand), graph.value(op.operand), list(shape_of(op.operand))
     wide = np.dtype(np.float32) if dtype == F16 else dtype
     x = x if wide == dtype else graph.cast(x, wide)
@@ -71,8 +71,8 @@ def _fold(graph: Graph, op: FoldOp) -> str:
 
 @rule(ConvOp)
 def _conv(graph: Graph, op: ConvOp) -> str:
-    stride, low, high, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
-    groups, dtype = int_value(op.properties, "groups"), dtype_of(op.lhs)
+    stride, low, high, lhs_dilation, rhs_dilation = op.window
+    groups, dtype = op.groups.value.data, dtype_of(op.lhs)
     x, w, extents, kernel = graph.value(op.lhs), graph.value(op.rhs), shape_of(op.lhs), shape_of(op.rhs)
     transposed = _as_transposed(op) if dtype.kind == "f" else None
     if transposed is not None:
@@ -99,7 +99,7 @@ def _as_transposed(op: ConvOp) -> dict[str, Any] | None:
 
     It is the derivative of a convolution with strides, and multiplies none of the zeros in the holes.
     """
-    lists = [int_list(op.properties, name) for name in ("stride", "low", "lhs_dilation", "rhs_dilation")]
+    lists = int_lists(op.stride, op.low, op.lhs_dilation, op.rhs_dilation)
     pads_low: list[int] = []
     pads_high: list[int] = []
     more: list[int] = []
@@ -119,7 +119,7 @@ def _as_transposed(op: ConvOp) -> dict[str, Any] | None:
         "pads": [*pads_low, *pads_high],
         "output_padding": more,
         "dilations": list(lists[3]),
-        "group": int_value(op.properties, "groups"),
+        "group": op.groups.value.data,
     }
 
 
@@ -134,8 +134,8 @@ def _transposed_weights(graph: Graph, w: str, kernel: Sequence[int], groups: int
 
 def _product(graph: Graph, op: ConvOp, x: str, w: str) -> str:
     """Appends a convolution of integers as a product of matrices: windows by weights, of each group."""
-    stride, rhs_dilation = (int_list(op.properties, name) or (1,) for name in ("stride", "rhs_dilation"))
-    groups, kernel = int_value(op.properties, "groups"), shape_of(op.rhs)
+    stride, rhs_dilation = (listed or (1,) for listed in int_lists(op.stride, op.rhs_dilation))
+    groups, kernel = op.groups.value.data, shape_of(op.rhs)
     size, counts = kernel[2:] or (1,), op.shape[2:] or (1,)
     batch, channels, rank = op.shape[0], kernel[1], len(size)
     axes = range(2, 2 + rank)

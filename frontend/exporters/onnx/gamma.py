@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tensorgrad.dialects.tg.base import TensorOp, int_value
+from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.elementwise import gamma
 from tensorgrad.exporters.onnx.graph import F64, Graph
 from tensorgrad.exporters.onnx.table import rule
@@ -43,5 +43,5 @@ def _lgamma(graph: Graph, op: gamma.LgammaOp) -> str:
 
 @rule(gamma.PolygammaOp)
 def _polygamma(graph: Graph, op: gamma.PolygammaOp) -> str:
-    order = int_value(op.properties, "order")
+    order = op.order.value.data
     return _call(graph, op, f"polygamma_{order}", lambda x: gamma.polygamma(gamma.SYMBOLS, x, order, gamma.F64))

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import index
-from tensorgrad.dialects.tg.base import constant_value, int_value
+from tensorgrad.dialects.tg.base import constant_value
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.exporters.onnx.graph import I64, Graph, dtype_of
 from tensorgrad.exporters.onnx.reduce import with_nan
@@ -36,7 +36,7 @@ def _inside(graph: Graph, indices: SSAValue, extent: int) -> tuple[str, str | No
 
 @rule(index.TakeOp)
 def _take(graph: Graph, op: index.TakeOp) -> str:
-    axis, dtype, shape = int_value(op.properties, "axis"), dtype_of(op.operand), shape_of(op.operand)
+    axis, dtype, shape = op.axis.value.data, dtype_of(op.operand), shape_of(op.operand)
     indices, inside = _inside(graph, op.indices, shape[axis])
     if inside is None:
         return graph.node("Gather", graph.value(op.operand), indices, axis=axis)
@@ -48,7 +48,7 @@ def _take(graph: Graph, op: index.TakeOp) -> str:
 
 @rule(index.TakeAlongAxisOp)
 def _take_along_axis(graph: Graph, op: index.TakeAlongAxisOp) -> str:
-    axis, dtype = int_value(op.properties, "axis"), dtype_of(op.operand)
+    axis, dtype = op.axis.value.data, dtype_of(op.operand)
     indices, inside = _inside(graph, op.indices, shape_of(op.operand)[axis])
     if inside is None:
         return graph.node("GatherElements", graph.value(op.operand), indices, axis=axis)
@@ -60,7 +60,7 @@ def _take_along_axis(graph: Graph, op: index.TakeAlongAxisOp) -> str:
 @rule(index.ScatterAddOp, index.ScatterReduceOp)
 def _scatter(graph: Graph, op: index.ScatterOp) -> str:
     """Reduces rows: the axes of the indices become one, and each index repeats along the others."""
-    axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
+    axis, extent = op.axis.value.data, op.extent.value.data
     shape, indexed = shape_of(op.updates), shape_of(op.indices)
     lead, trail = shape[:axis], shape[axis + len(indexed) :]
     rows = [*lead, math.prod(indexed), *trail]
@@ -76,7 +76,7 @@ def _scatter(graph: Graph, op: index.ScatterOp) -> str:
 
 @rule(index.ScatterAddAlongAxisOp, index.ScatterReduceAlongAxisOp)
 def _scatter_along_axis(graph: Graph, op: index.ScatterAlongAxisOp) -> str:
-    extent = int_value(op.properties, "extent")
+    extent = op.extent.value.data
     indices, inside = _inside(graph, op.indices, extent)
     if inside is not None:
         indices = graph.node("Where", inside, indices, graph.number(extent, I64))
@@ -89,7 +89,7 @@ REDUCTIONS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 def _reduced(graph: Graph, op: index.ScatterOp, updates: str, indices: str, shape: Sequence[int]) -> str:
     """Appends a reduction of updates at indices; those out of range are the extent: a place that is cut off again."""
-    axis, extent, dtype = int_value(op.properties, "axis"), int_value(op.properties, "extent"), dtype_of(op.updates)
+    axis, extent, dtype = op.axis.value.data, op.extent.value.data, dtype_of(op.updates)
     longer = graph.integers([extent + 1 if at == axis else n for at, n in enumerate(shape)])
     bounds = [graph.integers([n]) for n in (0, extent, axis)]
 

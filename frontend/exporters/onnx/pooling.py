@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import reduce
-from tensorgrad.dialects.tg.base import constant_value, int_list, splat_value
+from tensorgrad.dialects.tg.base import constant_value, splat_value
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.dialects.tg.convolution import WindowsOp
 from tensorgrad.dialects.tg.elementwise import arithmetic
@@ -85,16 +85,16 @@ def _pool(op: reduce.ReduceOp, filling: float) -> _Pool | None:
     windows = op.operand.owner
     if not isinstance(windows, WindowsOp) or dtype_of(op.operand).kind != "f":
         return None
-    axes, size, stride, dilation = (int_list(windows.properties, name) for name in windows.PROPERTIES)
+    axes, size, stride, dilation = windows.window
     rank, count = len(shape_of(windows.operand)), len(axes)
     if not 0 < count <= MOST_AXES or tuple(axes) != tuple(range(rank - count, rank)):
         return None
-    if sorted(int_list(op.properties, "axes")) != [*range(rank, rank + count)]:
+    if sorted(op.axes.get_values()) != [*range(rank, rank + count)]:
         return None
     source, low, high = windows.operand, (0,) * count, (0,) * count
     pad = source.owner
     if isinstance(pad, PadOp) and splat_value(pad.operands[1]) == filling:
-        before, behind, interior = (int_list(pad.properties, name) for name in ("low", "high", "interior"))
+        before, behind, interior = pad.amounts
         own = [*before[-count:], *behind[-count:]]
         fits = all(0 <= n < least for n, least in zip(own, (*size, *size), strict=True))
         if fits and not any((*interior, *before[:-count], *behind[:-count])):
@@ -155,7 +155,7 @@ def _global_mean(op: reduce.SumOp, shape: Sequence[int], factor: float) -> Match
     """Writes `GlobalAveragePool` for the means of whole planes, with or without their axes."""
     extents, dtype = shape_of(op.operand), dtype_of(op.operand)
     kept = (*extents[:2], *[1] * (len(extents) - 2))
-    is_plane = len(extents) > 3 and sorted(int_list(op.properties, "axes")) == [*range(2, len(extents))]
+    is_plane = len(extents) > 3 and sorted(op.axes.get_values()) == [*range(2, len(extents))]
     if dtype.kind != "f" or dtype == F64 or not is_plane or tuple(shape) not in (kept, extents[:2]):
         return None
     if not _is_one(factor * math.prod(extents[2:]), dtype):

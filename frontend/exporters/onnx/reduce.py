@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.dialects.tg import reduce
-from tensorgrad.dialects.tg.base import int_list
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.exporters.onnx.graph import BOOL, F32, I64, U64, Graph, dtype_of
 from tensorgrad.exporters.onnx.table import rule
@@ -32,7 +31,7 @@ def _prod(graph: Graph, op: reduce.ProdOp) -> str:
 
 def _by_halves(graph: Graph, name: str, x: str, op: reduce.ReduceOp) -> str:
     """Appends a reduction of integers that wraps: ONNX Runtime's own computes in f64, and saturates."""
-    axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
+    axes, extents = op.axes.get_values(), shape_of(op.operand)
     rest = [axis for axis in range(len(extents)) if axis not in axes]
     count = math.prod(extents[axis] for axis in axes)
     x = graph.reshape(graph.transpose(x, [*rest, *axes]), [*op.shape, count])
@@ -78,5 +77,5 @@ def with_nan(
 
 
 def _reduced(graph: Graph, name: str, dtype: np.dtype[Any], x: str, op: reduce.ReduceOp) -> str:
-    axes = graph.integers(int_list(op.properties, "axes"))
+    axes = graph.integers(op.axes.get_values())
     return graph.typed(name, dtype, x, axes, data=(0,), keepdims=0, noop_with_empty_axes=1)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from tensorgrad.dialects.tg import leaves, shape
-from tensorgrad.dialects.tg.base import dense_to_numpy, int_list, int_value
+from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.exporters.onnx.graph import Graph, dtype_of
 from tensorgrad.exporters.onnx.table import rule
@@ -26,7 +26,7 @@ def _constant(graph: Graph, op: leaves.ConstantOp) -> str | None:
 
 @rule(leaves.IotaOp)
 def _iota(graph: Graph, op: leaves.IotaOp) -> None:
-    axis = int_value(op.properties, "axis")
+    axis = op.axis.value.data
     view = [extent if place == axis else 1 for place, extent in enumerate(op.shape)]
     positions = np.arange(op.shape[axis]).astype(dtype_of(op.results[0]))
     graph.defer(op.results[0], graph.constant(positions.reshape(view)))
@@ -39,21 +39,21 @@ def _reshape(graph: Graph, op: shape.ReshapeOp) -> str:
 
 @rule(shape.TransposeOp)
 def _transpose(graph: Graph, op: shape.TransposeOp) -> str:
-    return graph.transpose(graph.value(op.operand), int_list(op.properties, "permutation"))
+    return graph.transpose(graph.value(op.operand), op.permutation.get_values())
 
 
 @rule(shape.BroadcastOp)
 def _broadcast(graph: Graph, op: shape.BroadcastOp) -> None:
     x, extents = graph.value(op.operand), iter(shape_of(op.operand))
     if not op.is_leading():
-        dims = int_list(op.properties, "dims")
+        dims = op.dims.get_values()
         x = graph.reshape(x, [next(extents) if axis in dims else 1 for axis in range(len(op.shape))])
     graph.defer(op.results[0], x)
 
 
 @rule(shape.SliceOp)
 def _slice(graph: Graph, op: shape.SliceOp) -> str:
-    start, stop, step = (int_list(op.properties, name) for name in op.PROPERTIES)
+    start, stop, step = op.bounds
     extents = shape_of(op.operand)
     axes = [axis for axis, extent in enumerate(extents) if (start[axis], stop[axis], step[axis]) != (0, extent, 1)]
     if not axes:
@@ -64,7 +64,7 @@ def _slice(graph: Graph, op: shape.SliceOp) -> str:
 
 @rule(shape.ReverseOp)
 def _reverse(graph: Graph, op: shape.ReverseOp) -> str:
-    return reversed_along(graph, graph.value(op.operand), int_list(op.properties, "axes"))
+    return reversed_along(graph, graph.value(op.operand), op.axes.get_values())
 
 
 def reversed_along(graph: Graph, x: str, axes: Sequence[int]) -> str:
@@ -81,7 +81,7 @@ def _pad(graph: Graph, op: shape.PadOp) -> str | None:
     if 0 in shape_of(op.operand):
         graph.defer(op.results[0], graph.value(op.value))
         return None
-    low, high, interior = (int_list(op.properties, name) for name in op.PROPERTIES)
+    low, high, interior = op.amounts
     dtype, value, x = dtype_of(op.operand), graph.value(op.value), graph.value(op.operand)
     return padded(graph, x, shape_of(op.operand), dtype, value, low, high, interior)
 
@@ -125,13 +125,13 @@ def _pad_more(graph: Graph, x: str, dtype: np.dtype[Any], value: str, low: Seque
 @rule(shape.ConcatOp)
 def _concat(graph: Graph, op: shape.ConcatOp) -> str:
     parts = [graph.value(part) for part in op.parts if 0 not in shape_of(part)]
-    return graph.node("Concat", *parts, axis=int_value(op.properties, "axis"))
+    return graph.node("Concat", *parts, axis=op.axis.value.data)
 
 
 @rule(shape.PackOp)
 def _pack(graph: Graph, op: shape.PackOp) -> str:
     dtype, end, parts = dtype_of(op.results[0]), 0, list[str]()
-    for part, offset in zip(op.parts, int_list(op.properties, "offsets"), strict=True):
+    for part, offset in zip(op.parts, op.offsets.get_values(), strict=True):
         size = math.prod(shape_of(part))
         parts += [graph.constant(np.zeros(offset - end, dtype)), graph.reshape(graph.value(part), [size])]
         end = offset + size

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorgrad.dialects.tg.base import int_value
 from tensorgrad.dialects.tg.sort import ArgsortOp
 from tensorgrad.exporters.onnx.graph import F32, I32, I64, LACKING, U64, Graph, dtype_of
 from tensorgrad.exporters.onnx.table import rule
@@ -13,7 +12,7 @@ from tensorgrad.exporters.onnx.table import rule
 @rule(ArgsortOp)
 def _argsort(graph: Graph, op: ArgsortOp) -> str:
     """By `TopK`, which keeps the order of equal elements; floats again by whether they are NaN, which is largest."""
-    falling, dtype, x = int_value(op.properties, "descending"), dtype_of(op.operand), graph.value(op.operand)
+    falling, dtype, x = op.descending.value.data, dtype_of(op.operand), graph.value(op.operand)
     extent = op.shape[-1]
     if dtype == U64:
         x = graph.cast(graph.node("BitwiseXor", x, graph.number(1 << 63, U64)), I64)

@@ -22,7 +22,7 @@ from tensorgrad.dialects.buf import element_of as buffer_element
 from tensorgrad.dialects.buf import shape_of as buffer_shape
 from tensorgrad.dialects.functions import defined_functions
 from tensorgrad.dialects.signature import Role, Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, dense, int_list, ints, numpy_dtype, size_of, splat_value
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, dense, ints, numpy_dtype, size_of, splat_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import CastOp
@@ -99,7 +99,7 @@ def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
     owner = value.owner.operand.owner if isinstance(value.owner, ReshapeOp) else value.owner
     if not isinstance(owner, SliceOp) or len(shape_of(owner.operand)) != 1:
         return None
-    return (owner.operand, int_list(owner.properties, "start")[0]) if owner.properties["step"] == ints([1]) else None
+    return (owner.operand, owner.start.get_values()[0]) if owner.properties["step"] == ints([1]) else None
 
 
 def _are_parts(parts: Sequence[tuple[int, int]], sizes: Sequence[int], pack: SSAValue) -> bool:
@@ -276,7 +276,7 @@ class _Lowering:
         """Packs the buffers of the operands into a pack; an operand that is not a buffer of its own is copied."""
         parts: list[SSAValue] = []
         offsets: list[int] = []
-        for value, lowered, offset in zip(op.parts, operands, int_list(op.properties, "offsets"), strict=True):
+        for value, lowered, offset in zip(op.parts, operands, op.offsets.get_values(), strict=True):
             if 0 in shape_of(value):
                 continue
             buffer = lowered.buffer if isinstance(lowered, View) and _is_whole(value, lowered) else None

@@ -93,11 +93,11 @@ def sequence(*kinds: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Se
     return register
 
 
-def view(kind: type[TensorOp]) -> Callable[[Callable[[TensorOp], AffineMap]], Callable[[TensorOp], AffineMap]]:
+def view(kind: type[OpT]) -> Callable[[Callable[[OpT], AffineMap]], Callable[[OpT], AffineMap]]:
     """Registers an op that only moves elements, by the map from its result's index to its operand's."""
 
-    def register(function: Callable[[TensorOp], AffineMap]) -> Callable[[TensorOp], AffineMap]:
-        VIEWS[kind] = function
+    def register(function: Callable[[OpT], AffineMap]) -> Callable[[OpT], AffineMap]:
+        VIEWS[kind] = cast("Callable[[TensorOp], AffineMap]", function)
         return function
 
     return register

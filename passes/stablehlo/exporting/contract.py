@@ -10,7 +10,6 @@ from tensorgrad.dialects.stablehlo.attributes import ConvAttr, DotAttr
 from tensorgrad.dialects.stablehlo.base import int_array
 from tensorgrad.dialects.stablehlo.contract import pairs_attribute, spatial
 from tensorgrad.dialects.tg import contract, convolution, reduce
-from tensorgrad.dialects.tg.base import int_list, int_value
 from tensorgrad.dialects.tg.build import shape_of, type_of
 from tensorgrad.passes.stablehlo.correspondence import REDUCTIONS
 from tensorgrad.passes.stablehlo.exporting.writer import Rule, Writer
@@ -20,7 +19,7 @@ COMBINERS = {kind: name for name, kind in REDUCTIONS.items()}
 
 
 def _dot_general(writer: Writer, op: contract.DotGeneralOp) -> SSAValue:
-    lb, rb, lc, rc = (int_list(op.properties, name) for name in op.PROPERTIES)
+    lb, rb, lc, rc = op.dimension_numbers
     numbers = DotAttr.of(
         lhs_batching_dimensions=lb,
         rhs_batching_dimensions=rb,
@@ -33,7 +32,7 @@ def _dot_general(writer: Writer, op: contract.DotGeneralOp) -> SSAValue:
 def _conv(writer: Writer, op: convolution.ConvOp) -> SSAValue:
     if 0 in shape_of(op.operands[1])[2:]:  # StableHLO has no window without elements
         return writer.full(op.type, 0)
-    stride, low, high, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
+    stride, low, high, lhs_dilation, rhs_dilation = op.window
     places = tuple(map(str, range(len(stride))))
     return writer.one(
         "stablehlo.convolution",
@@ -45,7 +44,7 @@ def _conv(writer: Writer, op: convolution.ConvOp) -> SSAValue:
         lhs_dilation=spatial(lhs_dilation),
         rhs_dilation=spatial(rhs_dilation),
         batch_group_count=IntegerAttr(1, i64),
-        feature_group_count=IntegerAttr(int_value(op.properties, "groups"), i64),
+        feature_group_count=IntegerAttr(op.groups.value.data, i64),
     )
 
 
@@ -56,7 +55,7 @@ def _starts(counts: int, size: int, stride: int, dilation: int) -> np.ndarray[tu
 
 def _windows(writer: Writer, op: convolution.WindowsOp) -> SSAValue:
     x, rank = writer[op.operand], len(shape_of(op.operand))
-    axes, size, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES)
+    axes, size, stride, dilation = op.window
     for axis, n, s, d in zip(axes, size, stride, dilation, strict=True):
         positions = writer.constant(_starts(op.shape[axis], n, s, d))
         x = writer.read(x, positions, axis)
@@ -68,7 +67,7 @@ def _windows(writer: Writer, op: convolution.WindowsOp) -> SSAValue:
 
 def _fold(writer: Writer, op: convolution.FoldOp) -> SSAValue:
     x, rank = writer[op.operand], len(op.shape)
-    axes, stride, dilation, extents = (int_list(op.properties, name) for name in op.PROPERTIES)
+    (axes, stride, dilation), extents = op.window, op.extents.get_values()
     for number in reversed(range(len(axes))):
         axis, inner = axes[number], rank + number
         counts, size = shape_of(x)[axis], shape_of(x)[inner]
@@ -87,7 +86,7 @@ def _reduce(writer: Writer, op: reduce.ReduceOp) -> SSAValue:
         [x, init],
         [op.type],
         [writer.applying(name, op.type.get_element_type())],
-        dimensions=int_array(int_list(op.properties, "axes")),
+        dimensions=int_array(op.axes.get_values()),
     )
     return result
 

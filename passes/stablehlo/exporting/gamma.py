@@ -8,7 +8,6 @@ from functools import partial
 from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Operation, SSAValue
 
-from tensorgrad.dialects.tg.base import int_value
 from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.dialects.tg.elementwise import gamma
 from tensorgrad.passes.stablehlo.exporting.writer import Rule, Writer
@@ -41,7 +40,7 @@ def _polygamma(writer: Writer, op: gamma.PolygammaOp) -> SSAValue:
     precision = gamma.F64 if element == f64 else gamma.F32
     x = writer.convert(writer[op.operand], f64 if element == f64 else f32)
     symbol = gamma.Symbol(partial(_append, writer), partial(writer.full_like, x), x)
-    result = gamma.polygamma(gamma.SYMBOLS, symbol, int_value(op.properties, "order"), precision)
+    result = gamma.polygamma(gamma.SYMBOLS, symbol, op.order.value.data, precision)
     return writer.convert(result.value, element)
 
 

@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tensorgrad.dialects.stablehlo.attributes import ComparisonType, GatherAttr, ScatterAttr
 from tensorgrad.dialects.stablehlo.base import int_array
 from tensorgrad.dialects.tg import index, sort
-from tensorgrad.dialects.tg.base import int_value, is_float, tensor
+from tensorgrad.dialects.tg.base import is_float, tensor
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.stablehlo.exporting.writer import Rule, Writer
 
@@ -27,7 +27,7 @@ def _or_filling(writer: Writer, inside: SSAValue, values: SSAValue) -> SSAValue:
 
 def _take(writer: Writer, op: index.TakeOp) -> SSAValue:
     x, indices = writer.operands(op)
-    axis, extent = int_value(op.properties, "axis"), shape_of(op.operand)[int_value(op.properties, "axis")]
+    axis, extent = op.axis.value.data, shape_of(op.operand)[op.axis.value.data]
     if not extent:
         return writer.full(op.type, float("nan") if is_float(element_of(x)) else 0)
     inside, places = _inside(writer, indices, extent)
@@ -37,7 +37,7 @@ def _take(writer: Writer, op: index.TakeOp) -> SSAValue:
 
 def _take_along_axis(writer: Writer, op: index.TakeAlongAxisOp) -> SSAValue:
     x, indices = writer.operands(op)
-    axis, shape = int_value(op.properties, "axis"), shape_of(op.operand)
+    axis, shape = op.axis.value.data, shape_of(op.operand)
     if not shape[axis]:
         return writer.full(op.type, float("nan") if is_float(element_of(x)) else 0)
     inside, places = _inside(writer, indices, shape[axis])
@@ -56,13 +56,13 @@ def _take_along_axis(writer: Writer, op: index.TakeAlongAxisOp) -> SSAValue:
 
 def _scatter(writer: Writer, op: index.ScatterOp) -> SSAValue:
     updates, indices = writer.operands(op)
-    axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
+    axis, extent = op.axis.value.data, op.extent.value.data
     return writer.reduced(updates, indices, axis, extent, op.combines)
 
 
 def _scatter_along_axis(writer: Writer, op: index.ScatterAlongAxisOp) -> SSAValue:
     updates, indices = writer.operands(op)
-    axis, rank = int_value(op.properties, "axis"), len(op.shape)
+    axis, rank = op.axis.value.data, len(op.shape)
     others = [place for place in range(rank) if place != axis]
     numbers = ScatterAttr.of(
         inserted_window_dims=[axis],
@@ -76,7 +76,7 @@ def _scatter_along_axis(writer: Writer, op: index.ScatterAlongAxisOp) -> SSAValu
 
 def _argsort(writer: Writer, op: sort.ArgsortOp) -> SSAValue:
     x, axis = writer[op.operand], len(op.shape) - 1
-    falling, element = bool(int_value(op.properties, "descending")), element_of(x)
+    falling, element = bool(op.descending.value.data), element_of(x)
     positions = writer.iota(op.shape, axis, op.type.get_element_type())
     scalars = [tensor([], element)] * 2 + [tensor([], op.type.get_element_type())] * 2
     block = Block(arg_types=scalars)

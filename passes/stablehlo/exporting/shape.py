@@ -7,7 +7,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects.stablehlo.base import int_array
 from tensorgrad.dialects.tg import leaves, shape
-from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value, size_of, tensor
+from tensorgrad.dialects.tg.base import TensorOp, size_of, tensor
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.stablehlo.exporting.writer import Rule, Writer
 
@@ -17,7 +17,7 @@ def _constant(writer: Writer, op: leaves.ConstantOp) -> SSAValue:
 
 
 def _iota(writer: Writer, op: leaves.IotaOp) -> SSAValue:
-    return writer.iota(op.shape, int_value(op.properties, "axis"), op.type.get_element_type())
+    return writer.iota(op.shape, op.axis.value.data, op.type.get_element_type())
 
 
 def _reshape(writer: Writer, op: shape.ReshapeOp) -> SSAValue:
@@ -25,28 +25,26 @@ def _reshape(writer: Writer, op: shape.ReshapeOp) -> SSAValue:
 
 
 def _transpose(writer: Writer, op: shape.TransposeOp) -> SSAValue:
-    return writer.transpose(writer[op.operand], int_list(op.properties, "permutation"))
+    return writer.transpose(writer[op.operand], op.permutation.get_values())
 
 
 def _broadcast(writer: Writer, op: shape.BroadcastOp) -> SSAValue:
-    return writer.broadcast(writer[op.operand], op.shape, int_list(op.properties, "dims"))
+    return writer.broadcast(writer[op.operand], op.shape, op.dims.get_values())
 
 
 def _slice(writer: Writer, op: shape.SliceOp) -> SSAValue:
-    start, stop, step = (int_array(int_list(op.properties, name)) for name in ("start", "stop", "step"))
+    start, stop, step = map(int_array, op.bounds)
     return writer.one(
         "stablehlo.slice", [writer[op.operand]], op.type, start_indices=start, limit_indices=stop, strides=step
     )
 
 
 def _reverse(writer: Writer, op: shape.ReverseOp) -> SSAValue:
-    return writer.one(
-        "stablehlo.reverse", [writer[op.operand]], op.type, dimensions=int_array(int_list(op.properties, "axes"))
-    )
+    return writer.one("stablehlo.reverse", [writer[op.operand]], op.type, dimensions=int_array(op.axes.get_values()))
 
 
 def _pad(writer: Writer, op: shape.PadOp) -> SSAValue:
-    low, high, interior = (int_array(int_list(op.properties, name)) for name in ("low", "high", "interior"))
+    low, high, interior = map(int_array, op.amounts)
     return writer.one(
         "stablehlo.pad",
         writer.operands(op),
@@ -62,13 +60,13 @@ def _joined(writer: Writer, parts: list[SSAValue], op: TensorOp, axis: int) -> S
 
 
 def _concat(writer: Writer, op: shape.ConcatOp) -> SSAValue:
-    return _joined(writer, writer.operands(op), op, int_value(op.properties, "axis"))
+    return _joined(writer, writer.operands(op), op, op.axis.value.data)
 
 
 def _pack(writer: Writer, op: shape.PackOp) -> SSAValue:
     parts: list[SSAValue] = []
     end = 0
-    for part, offset in zip(writer.operands(op), int_list(op.properties, "offsets"), strict=True):
+    for part, offset in zip(writer.operands(op), op.offsets.get_values(), strict=True):
         parts += _zeros(writer, op, offset - end)
         size = size_of(shape_of(part))
         parts.append(writer.reshape(part, [size]))

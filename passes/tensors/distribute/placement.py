@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.tg.base import Tensor, int_list, is_float, splat_value, tensor
+from tensorgrad.dialects.tg.base import Tensor, is_float, splat_value, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of, type_of
 from tensorgrad.dialects.tg.shape import BroadcastOp
 
@@ -134,7 +134,7 @@ class Distribution:
         if number is not None:
             return self.builder.full(kind, number)
         if isinstance(value.owner, BroadcastOp):
-            dims = int_list(value.owner.properties, "dims")
+            dims = value.owner.dims.get_values()
             operand = value.owner.operand
             if axis in dims:
                 operand = self._part(operand, layout.along(dims.index(axis)))

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar, cast
 from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects.tg import contract, convolution, index, reduce, shape, sort
-from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value, ints, is_float, size_of, splat_value
+from tensorgrad.dialects.tg.base import TensorOp, ints, is_float, size_of, splat_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.contract import free_axes
 from tensorgrad.dialects.tg.elementwise import arithmetic
@@ -144,14 +144,14 @@ def _reshape(d: Distribution, op: shape.ReshapeOp, operands: Operands) -> Placed
 
 @rule(shape.TransposeOp)
 def _transpose(d: Distribution, op: shape.TransposeOp, operands: Operands) -> Placed | None:
-    (x,), permutation = operands, int_list(op.properties, "permutation")
+    (x,), permutation = operands, op.permutation.get_values()
     return Placed(emit(d, op, [x.value]), x.layout.along(permutation.index(cast(int, x.axis))))
 
 
 @rule(shape.BroadcastOp)
 def _broadcast(d: Distribution, op: shape.BroadcastOp, operands: Operands) -> Placed | None:
     (x,) = operands
-    layout = x.layout.along(int_list(op.properties, "dims")[cast(int, x.axis)])
+    layout = x.layout.along(op.dims.get_values()[cast(int, x.axis)])
     return Placed(emit(d, op, [x.value], shape=ints(d.local(op.type, layout).get_shape())), layout)
 
 
@@ -159,7 +159,7 @@ def _broadcast(d: Distribution, op: shape.BroadcastOp, operands: Operands) -> Pl
 def _slice(d: Distribution, op: shape.SliceOp, operands: Operands) -> Placed | None:
     (x,) = operands
     assert x.axis is not None
-    start, stop, step = (list(int_list(op.properties, name)) for name in ("start", "stop", "step"))
+    start, stop, step = map(list, op.bounds)
     if (start[x.axis], stop[x.axis], step[x.axis]) != (0, shape_of(op.operand)[x.axis], 1):
         return None
     stop[x.axis] //= d.size
@@ -168,13 +168,13 @@ def _slice(d: Distribution, op: shape.SliceOp, operands: Operands) -> Placed | N
 
 @rule(shape.ReverseOp)
 def _reverse(d: Distribution, op: shape.ReverseOp, operands: Operands) -> Placed | None:
-    return _apart_from(d, op, operands, int_list(op.properties, "axes"))
+    return _apart_from(d, op, operands, op.axes.get_values())
 
 
 @rule(convolution.WindowsOp, convolution.FoldOp)
-def _windows(d: Distribution, op: TensorOp, operands: Operands) -> Placed | None:
+def _windows(d: Distribution, op: convolution.WindowsOp | convolution.FoldOp, operands: Operands) -> Placed | None:
     rank = min(len(op.shape), len(shape_of(op.operands[0])))
-    return _apart_from(d, op, operands, (*int_list(op.properties, "axes"), *range(rank, rank + len(op.shape))))
+    return _apart_from(d, op, operands, (*op.axes.get_values(), *range(rank, rank + len(op.shape))))
 
 
 def _apart_from(d: Distribution, op: TensorOp, operands: Operands, axes: Sequence[int]) -> Placed | None:
@@ -187,14 +187,14 @@ def _apart_from(d: Distribution, op: TensorOp, operands: Operands, axes: Sequenc
 @rule(shape.PadOp)
 def _pad(d: Distribution, op: shape.PadOp, operands: Operands) -> Placed | None:
     axis = operands[0].axis
-    if axis is None or any(int_list(op.properties, name)[axis] for name in ("low", "high", "interior")):
+    if axis is None or any(amounts[axis] for amounts in op.amounts):
         return None
     return Placed(emit(d, op, _values(operands)), operands[0].layout)
 
 
 @rule(shape.ConcatOp)
 def _concat(d: Distribution, op: shape.ConcatOp, operands: Operands) -> Placed | None:
-    if any(operand.axis == int_value(op.properties, "axis") for operand in operands):
+    if any(operand.axis == op.axis.value.data for operand in operands):
         return None
     return elementwise(d, op, operands)
 
@@ -204,7 +204,7 @@ def _concat(d: Distribution, op: shape.ConcatOp, operands: Operands) -> Placed |
 
 @rule(reduce.SumOp, reduce.MaxOp, reduce.MinOp, reduce.ProdOp)
 def _reduce(d: Distribution, op: reduce.ReduceOp, operands: Operands) -> Placed | None:
-    (x,), axes = operands, int_list(op.properties, "axes")
+    (x,), axes = operands, op.axes.get_values()
     assert x.axis is not None
     if x.axis not in axes:
         return Placed(emit(d, op, [x.value]), x.layout.along(x.axis - sum(axis < x.axis for axis in axes)))
@@ -227,9 +227,7 @@ def _argsort(d: Distribution, op: sort.ArgsortOp, operands: Operands) -> Placed 
 @rule(contract.DotGeneralOp)
 def _dot_general(d: Distribution, op: contract.DotGeneralOp, operands: Operands) -> Placed | None:
     """Keeps batch axes sharded; a sharded contracting axis gives a partial sum; else one side is replicated."""
-    lb, rb, lc, rc = (
-        int_list(op.properties, name) for name in ("lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting")
-    )
+    lb, rb, lc, rc = op.dimension_numbers
     left, right = operands
     paired = [(*pair, place) for place, pair in enumerate(zip(lb, rb, strict=True))]
     paired += [(*pair, None) for pair in zip(lc, rc, strict=True)]
@@ -252,7 +250,7 @@ def _conv(d: Distribution, op: convolution.ConvOp, operands: Operands) -> Placed
 
     Each group contracts its own features, so the features of each group are sharded.
     """
-    (left, right), groups = operands, int_value(op.properties, "groups")
+    (left, right), groups = operands, op.groups.value.data
     if left.axis == 0:
         return Placed(emit(d, op, [left.value, d.whole(right).value]), left.layout)
     if right.axis == 1 or (left.axis == 1 and left.layout.blocks % groups == 0):
@@ -270,7 +268,7 @@ def _conv(d: Distribution, op: convolution.ConvOp, operands: Operands) -> Placed
 
 @rule(index.TakeOp)
 def _take(d: Distribution, op: index.TakeOp, operands: Operands) -> Placed | None:
-    (x, indices), axis = operands, int_value(op.properties, "axis")
+    (x, indices), axis = operands, op.axis.value.data
     if indices.axis is not None:
         return Placed(emit(d, op, [d.whole(x).value, indices.value]), indices.layout.along(axis + indices.axis))
     assert x.axis is not None
@@ -283,7 +281,7 @@ def _take(d: Distribution, op: index.TakeOp, operands: Operands) -> Placed | Non
 @rule(index.ScatterAddOp, index.ScatterReduceOp)
 def _scatter(d: Distribution, op: index.ScatterOp, operands: Operands) -> Placed | None:
     """Gives a partial sum for sharded indices; keeps other axes of the updates sharded."""
-    (updates, indices), axis = operands, int_value(op.properties, "axis")
+    (updates, indices), axis = operands, op.axis.value.data
     rank = len(shape_of(op.indices))
     if updates.axis is not None and not axis <= updates.axis < axis + rank:
         moved = updates.axis if updates.axis < axis else updates.axis + 1 - rank
@@ -297,7 +295,7 @@ def _scatter(d: Distribution, op: index.ScatterOp, operands: Operands) -> Placed
 
 @rule(index.TakeAlongAxisOp)
 def _take_along_axis(d: Distribution, op: index.TakeAlongAxisOp, operands: Operands) -> Placed | None:
-    (x, indices), axis = operands, int_value(op.properties, "axis")
+    (x, indices), axis = operands, op.axis.value.data
     if axis in (x.axis, indices.axis):
         if indices.axis != axis:
             return None
@@ -308,7 +306,7 @@ def _take_along_axis(d: Distribution, op: index.TakeAlongAxisOp, operands: Opera
 @rule(index.ScatterAddAlongAxisOp, index.ScatterReduceAlongAxisOp)
 def _scatter_along_axis(d: Distribution, op: index.ScatterAlongAxisOp, operands: Operands) -> Placed | None:
     layout = _of_first(operands)
-    partial = layout.axis == int_value(op.properties, "axis")
+    partial = layout.axis == op.axis.value.data
     if partial and op.combines != "sum":
         return None
     values = _values([d.cut(operand, layout) for operand in operands])

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES, Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.short_floats import SHORT_FLOATS
-from tensorgrad.dialects.tg.base import TensorOp, int_list
+from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import CastOp
@@ -114,7 +114,7 @@ def _stored(output: SSAValue, rounds: bool) -> tuple[Sequence[int], AffineMap, A
         if isinstance(user, ReshapeOp):
             back = affine.reshape_map(extents, user.shape)
         elif isinstance(user, TransposeOp):
-            permutation = int_list(user.properties, "permutation")
+            permutation = user.permutation.get_values()
             back = AffineMap(len(extents), 0, tuple(AffineDimExpr(axis) for axis in permutation))
         else:
             if rounds and isinstance(user, CastOp) and _is_short(element_of(user.result)):

@@ -11,7 +11,7 @@ from tensorgrad.dialects import collective as buffers
 from tensorgrad.dialects.buf import KernelOp, buffer_type
 from tensorgrad.dialects.buf import shape_of as buffer_shape
 from tensorgrad.dialects.tg import collective
-from tensorgrad.dialects.tg.base import int_value, is_unsigned
+from tensorgrad.dialects.tg.base import is_unsigned
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, alloc, set_location
@@ -33,7 +33,8 @@ def _collective(op: collective.CollectiveOp, operands: Sequence[Lowered], emit: 
     """Emits a collective, over a copy of its operand unless that lies in memory in row-major order."""
     (operand,) = operands
     assert isinstance(operand, View)
-    axis = int_value(op.properties, "axis") if "axis" in op.properties else 0
+    axis = op.axis.value.data if isinstance(op, collective.ReduceScatterOp | collective.AllGatherOp) else 0
+    root = op.root.value.data if isinstance(op, collective.CollectiveBroadcastOp) else 0
     there, back = _axis_first(len(op.shape), axis)
     operand_shape, result_shape = _permuted(shape_of(op.operand), there), _permuted(op.shape, there)
     source = operand.through(_map(back), operand_shape)
@@ -52,7 +53,7 @@ def _collective(op: collective.CollectiveOp, operands: Sequence[Lowered], emit: 
             block.args[:1],
             block.args[1:],
             reduction=_reduction(op),
-            root=int_value(op.properties, "root") if "root" in op.properties else 0,
+            root=root,
         )
     )
     kernel = KernelOp.build_kernel((), [source.buffer], [result.memref], block)

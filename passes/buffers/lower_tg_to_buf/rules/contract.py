@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tensorgrad.dialects.tg import contract
-from tensorgrad.dialects.tg.base import int_list
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.contract import free_axes
 from tensorgrad.passes.analyses import affine
@@ -19,7 +18,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, through
 
 @rule(contract.DotGeneralOp)
 def _dot_general(op: contract.DotGeneralOp, operands: Sequence[Lowered]) -> KernelSpec:
-    lb, rb, lc, rc = (int_list(op.properties, name) for name in op.PROPERTIES)
+    lb, rb, lc, rc = op.dimension_numbers
     left, right = shape_of(op.lhs), shape_of(op.rhs)
     lf, rf = free_axes(len(left), lb, lc), free_axes(len(right), rb, rc)
     reduced = tuple(left[axis] for axis in lc)

@@ -23,7 +23,6 @@ from xdsl.ir.affine import (
 )
 
 from tensorgrad.dialects.tg import convolution
-from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.convolution import Phases, spread
 from tensorgrad.passes.analyses import affine
@@ -132,8 +131,8 @@ def _has_few_outputs(op: convolution.ConvOp) -> bool:
     There are at most `MOST_STORED` times as many as elements of the image. Halves would be rounded in between.
     """
     outputs, channels, *sizes = shape_of(op.rhs)
-    is_dilated = any(d > 1 for d in int_list(op.properties, "lhs_dilation"))
-    is_alone = int_value(op.properties, "groups") == 1 and element_of(op.results[0]) != f16
+    is_dilated = any(d > 1 for d in op.lhs_dilation.get_values())
+    is_alone = op.groups.value.data == 1 and element_of(op.results[0]) != f16
     few = outputs <= FEW_OUTPUTS and outputs * math.prod(sizes) <= MOST_STORED * channels
     return is_dilated and is_alone and few
 
@@ -163,7 +162,7 @@ def _products(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec
 
 def _folded(op: convolution.ConvOp, products: View) -> KernelSpec:
     """Returns a kernel that sums, for each result, the products that meet it."""
-    stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
+    stride, low, _, lhs_dilation, rhs_dilation = op.window
     sizes, rank = shape_of(op.rhs)[2:], len(op.shape)
     extents = (*op.shape, *sizes)
     loops = affine.dims(len(extents))
@@ -192,7 +191,7 @@ def _direct(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
     If the left operand is dilated, positions are loops over phases and blocks, and a phase sums only over the elements
     of the window that meet no hole.
     """
-    stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
+    stride, low, _, lhs_dilation, rhs_dilation = op.window
     outputs, channels, *sizes = shape_of(op.rhs)
     axes = list(map(Phases.of, op.shape[2:], sizes, stride, low, lhs_dilation, rhs_dilation))
     element = element_of(op.results[0])
@@ -200,7 +199,7 @@ def _direct(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
     if not all(max(axis.taps) for axis in axes):
         return KernelSpec(op.shape, [], kind, lambda b, args: b.constant(0, kind), location=op.location)
     counts = [-(-extent // axis.count) for extent, axis in zip(op.shape[2:], axes, strict=True)]
-    groups = int_value(op.properties, "groups")
+    groups = op.groups.value.data
     grid = (*(axis.count for axis in axes), op.shape[0], groups, outputs // groups, *counts)
     reduced = (channels, *(max(axis.taps) for axis in axes))
     extents, n = (*grid, *reduced), len(axes)
@@ -251,7 +250,7 @@ def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
 
     Along an axis whose windows don't overlap there is at most one, and no loop.
     """
-    axes, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
+    axes, stride, dilation = op.window
     rank = len(op.shape)
     sizes, counts = shape_of(op.operand)[rank:], shape_of(op.operand)[:rank]
     apart = [d == 1 and size <= s for size, s, d in zip(sizes, stride, dilation, strict=True)]
@@ -299,8 +298,8 @@ def _kept_apart(b: StageBody, value: Value, axis: int, extent: int, count: int, 
 
 
 @view(convolution.WindowsOp)
-def _windows(op: TensorOp) -> AffineMap:
-    axes, _, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES)
+def _windows(op: convolution.WindowsOp) -> AffineMap:
+    axes, _, stride, dilation = op.window
     loops = affine.dims(len(op.shape))
     results, places = loops[: -len(axes)] if axes else loops, loops[len(loops) - len(axes) :]
     for axis, place, s, d in zip(axes, places, stride, dilation, strict=True):

@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float, is_unsigned
+from tensorgrad.dialects.tg.base import TensorOp, is_float, is_unsigned
 from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
 from tensorgrad.passes.analyses import affine
@@ -228,7 +228,8 @@ def _lgamma(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
 
 
 def _polygamma(b: ScalarBuilder, op: TensorOp, args: Sequence[Value]) -> Value:
-    order = int_value(op.properties, "order")
+    assert isinstance(op, gamma.PolygammaOp)
+    order = op.order.value.data
     return _widened(args[0], lambda x: gamma.polygamma(_elements(b), x, order, _precision(x)))
 
 

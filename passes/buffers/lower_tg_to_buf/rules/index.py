@@ -27,7 +27,7 @@ from tensorgrad.dialects.buf import element_bytes
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.stages import IDENTITIES
 from tensorgrad.dialects.tg import index as indexing
-from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, constant_value, int_value, is_float
+from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, constant_value, is_float
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.leaves import IotaOp
 from tensorgrad.passes.analyses import affine
@@ -107,7 +107,7 @@ def _axes_map(rank: int, axes: Sequence[int]) -> AffineMap:
 
 @rule(indexing.TakeOp, in_memory=(0,))
 def _take(op: indexing.TakeOp, operands: Sequence[Lowered]) -> KernelSpec:
-    axis, count = int_value(op.properties, "axis"), len(shape_of(op.indices))
+    axis, count = op.axis.value.data, len(shape_of(op.indices))
     rank = len(op.shape)
 
     def position(b: StageBody, place: Value) -> list[Value]:
@@ -120,7 +120,7 @@ def _take(op: indexing.TakeOp, operands: Sequence[Lowered]) -> KernelSpec:
 
 @rule(indexing.TakeAlongAxisOp, in_memory=(0,))
 def _take_along_axis(op: indexing.TakeAlongAxisOp, operands: Sequence[Lowered]) -> KernelSpec:
-    axis, rank = int_value(op.properties, "axis"), len(op.shape)
+    axis, rank = op.axis.value.data, len(op.shape)
 
     def position(b: StageBody, place: Value) -> list[Value]:
         return [place if i == axis else b.loop(i) for i in range(rank)]
@@ -175,7 +175,7 @@ def _scatter(
 
 def _searched_scatter(op: indexing.ScatterOp, operands: Sequence[Lowered]) -> KernelSpec:
     """Returns the kernel of a scatter in which each element searches all indices."""
-    axis, indices = int_value(op.properties, "axis"), shape_of(op.indices)
+    axis, indices = op.axis.value.data, shape_of(op.indices)
     rank = len(op.shape)
     own = range(rank, rank + len(indices))
     return _scatter(op, operands, indices, axis, [*range(axis), *own, *range(axis + 1, rank)])
@@ -183,7 +183,7 @@ def _searched_scatter(op: indexing.ScatterOp, operands: Sequence[Lowered]) -> Ke
 
 def _searched_scatter_along_axis(op: indexing.ScatterOp, operands: Sequence[Lowered]) -> KernelSpec:
     """Returns the kernel of a scatter in which each element searches the indices of its row."""
-    axis, rank = int_value(op.properties, "axis"), len(op.shape)
+    axis, rank = op.axis.value.data, len(op.shape)
     update_axes = [rank if i == axis else i for i in range(rank)]
     return _scatter(op, operands, (shape_of(op.indices)[axis],), axis, update_axes)
 
@@ -295,7 +295,7 @@ def _are_positions(updates: SSAValue, axis: int) -> bool:
         updates = updates.owner.operands[0]
     if not isinstance(updates.owner, IotaOp):
         return False
-    return place.results[int_value(updates.owner.properties, "axis")] == affine.dims(len(extents))[axis]
+    return place.results[updates.owner.axis.value.data] == affine.dims(len(extents))[axis]
 
 
 def _sorted(keys: NumpyArray, extent: int) -> tuple[NumpyArray, NumpyArray]:
@@ -443,7 +443,7 @@ def _is_searched(count: int, extent: int, emit: Emit, columns: int = 1, most: in
 @sequence(indexing.ScatterAddOp, indexing.ScatterReduceOp, in_memory=(0, 1))
 def _scatter_of_slices(op: indexing.ScatterOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
     """Lowers a scatter to a search of all indices if they are few, else to a stable sort and a fold of segments."""
-    axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
+    axis, extent, indices = op.axis.value.data, op.shape[op.axis.value.data], op.indices
     count = math.prod(shape_of(indices))
     if _is_searched(count, extent, emit, columns=math.prod(op.shape) // extent):
         return emit(_searched_scatter(op, operands))
@@ -458,7 +458,7 @@ def _scatter_of_slices(op: indexing.ScatterOp, operands: Sequence[Lowered], emit
 @sequence(indexing.ScatterAddAlongAxisOp, indexing.ScatterReduceAlongAxisOp, in_memory=(0, 1))
 def _scatter_along_axis(op: indexing.ScatterOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
     """Lowers a scatter as `_scatter_of_slices` does, with an order for each row."""
-    axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
+    axis, shape = op.axis.value.data, shape_of(op.indices)
     extent, count = op.shape[axis], shape[axis]
     if _is_searched(count, extent, emit, most=SEARCHED_IN_A_ROW):
         return emit(_searched_scatter_along_axis(op, operands))

@@ -8,7 +8,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 
 from tensorgrad.dialects.tg import leaves
-from tensorgrad.dialects.tg.base import int_value, is_float
+from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import rule
@@ -21,7 +21,7 @@ from tensorgrad.passes.scalars import Value
 def _iota(op: leaves.IotaOp, operands: Sequence[Lowered]) -> KernelSpec:
     element = element_of(op.results[0])
     result = storage(element)
-    axis = int_value(op.properties, "axis")
+    axis = op.axis.value.data
 
     def compute(b: StageBody, args: Sequence[Value]) -> Value:
         position = b.loop(axis).cast(arith.IndexCastOp, i32 if is_float(element) else result)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.tg import reduce
-from tensorgrad.dialects.tg.base import int_list
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec
@@ -24,7 +23,7 @@ def _loops_for(kept_axes: Sequence[int], rank: int) -> AffineMap:
 
 
 def _reduce(op: reduce.ReduceOp, operands: Sequence[Lowered], family: str) -> KernelSpec:
-    axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
+    axes, extents = op.axes.get_values(), shape_of(op.operand)
     kept_axes = [axis for axis in range(len(extents)) if axis not in axes]
     reduced = tuple(extents[axis] for axis in range(len(extents)) if axis in axes)
     loops = (*op.shape, *reduced)

@@ -8,7 +8,6 @@ from typing import cast
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tensorgrad.dialects.tg import shape
-from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
@@ -23,33 +22,33 @@ def _map(rank: int, results: Sequence[AffineExpr]) -> AffineMap:
 
 
 @view(shape.ReshapeOp)
-def _reshape(op: TensorOp) -> AffineMap:
+def _reshape(op: shape.ReshapeOp) -> AffineMap:
     return affine.reshape_map(op.shape, shape_of(op.operands[0]))
 
 
 @view(shape.TransposeOp)
-def _transpose(op: TensorOp) -> AffineMap:
-    permutation = int_list(op.properties, "permutation")
+def _transpose(op: shape.TransposeOp) -> AffineMap:
+    permutation = op.permutation.get_values()
     loops = affine.dims(len(permutation))
     return _map(len(loops), [loops[permutation.index(axis)] for axis in range(len(loops))])
 
 
 @view(shape.BroadcastOp)
-def _broadcast(op: TensorOp) -> AffineMap:
+def _broadcast(op: shape.BroadcastOp) -> AffineMap:
     loops = affine.dims(len(op.shape))
-    return _map(len(loops), [loops[axis] for axis in int_list(op.properties, "dims")])
+    return _map(len(loops), [loops[axis] for axis in op.dims.get_values()])
 
 
 @view(shape.SliceOp)
-def _slice(op: TensorOp) -> AffineMap:
-    start, step = int_list(op.properties, "start"), int_list(op.properties, "step")
+def _slice(op: shape.SliceOp) -> AffineMap:
+    start, step = op.start.get_values(), op.step.get_values()
     loops = affine.dims(len(op.shape))
     return _map(len(loops), [loop * s + a for loop, a, s in zip(loops, start, step, strict=True)])
 
 
 @view(shape.ReverseOp)
-def _reverse(op: TensorOp) -> AffineMap:
-    axes = int_list(op.properties, "axes")
+def _reverse(op: shape.ReverseOp) -> AffineMap:
+    axes = op.axes.get_values()
     loops = affine.dims(len(op.shape))
     return _map(
         len(loops),
@@ -59,7 +58,7 @@ def _reverse(op: TensorOp) -> AffineMap:
 
 @rule(shape.PadOp, in_memory=(0,))
 def _pad(op: shape.PadOp, operands: Sequence[Lowered]) -> KernelSpec:
-    low, interior = int_list(op.properties, "low"), int_list(op.properties, "interior")
+    low, interior = op.low.get_values(), op.interior.get_values()
     source = cast(View, operands[0])
     extents = shape_of(op.operand)
     scalar = through(operands[1], AffineMap(len(op.shape), 0, ()), op.shape)
@@ -95,7 +94,7 @@ def _pad(op: shape.PadOp, operands: Sequence[Lowered]) -> KernelSpec:
 @rule(shape.ConcatOp)
 def _concat(op: shape.ConcatOp, operands: Sequence[Lowered]) -> KernelSpec:
     """Returns a kernel that reads each element from the operand that contains it, and from no other."""
-    axis, rank = int_value(op.properties, "axis"), len(op.shape)
+    axis, rank = op.axis.value.data, len(op.shape)
     parts: list[tuple[Lowered, int, int]] = []
     start = 0
     for part, lowered in zip(op.parts, operands, strict=True):

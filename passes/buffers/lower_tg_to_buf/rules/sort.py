@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from tensorgrad.dialects.tg import sort
-from tensorgrad.dialects.tg.base import TensorOp, int_value
+from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import Compute, KernelSpec, StageBody
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, sequence
@@ -44,7 +44,7 @@ Measured for 10,000 rows: for f32 rows of 80 take as long either way, for f64 ro
 
 @sequence(sort.ArgsortOp, in_memory=(0,))
 def _argsort(op: sort.ArgsortOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
-    keys, descending = cast(View, operands[0]), bool(int_value(op.properties, "descending"))
+    keys, descending = cast(View, operands[0]), bool(op.descending.value.data)
     return sorted_positions(keys, op.shape, element_of(op.operand), descending, emit, op)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import collective
-from tensorgrad.dialects.tg.base import int_value
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
@@ -25,18 +24,18 @@ def _all_reduce(b: TensorBuilder, op: collective.AllReduceOp, g: SSAValue) -> Co
 
 @rule(collective.ReduceScatterOp)
 def _reduce_scatter(b: TensorBuilder, op: collective.ReduceScatterOp, g: SSAValue) -> Cotangents:
-    return [b.all_gather(g, int_value(op.properties, "axis"), op.size)]
+    return [b.all_gather(g, op.axis.value.data, op.size)]
 
 
 @rule(collective.AllGatherOp)
 def _all_gather(b: TensorBuilder, op: collective.AllGatherOp, g: SSAValue) -> Cotangents:
-    return [b.reduce_scatter(g, int_value(op.properties, "axis"), op.size)]
+    return [b.reduce_scatter(g, op.axis.value.data, op.size)]
 
 
 @rule(collective.CollectiveBroadcastOp)
 def _collective_broadcast(b: TensorBuilder, op: collective.CollectiveBroadcastOp, g: SSAValue) -> Cotangents:
     """Returns the sum of all cotangents in the root, 0 elsewhere: reduce-scatters rows that are 0 except the root's."""
-    root, shape = int_value(op.properties, "root"), shape_of(g)
+    root, shape = op.root.value.data, shape_of(g)
     row, still = b.reshape(g, (1, *shape)), [0] * len(shape)
     zero = b.zeros((), element_of(g))
     rows = b.pad(row, zero, [root, *still], [op.size - 1 - root, *still], [0, *still])

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import contract
-from tensorgrad.dialects.tg.base import int_list
 from tensorgrad.dialects.tg.build import TensorBuilder, shape_of
 from tensorgrad.dialects.tg.contract import free_axes
 from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
@@ -15,7 +14,7 @@ from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
 
 @rule(contract.DotGeneralOp)
 def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, g: SSAValue) -> Cotangents:
-    lb, rb, lc, rc = (int_list(op.properties, name) for name in op.PROPERTIES)
+    lb, rb, lc, rc = op.dimension_numbers
     lf = free_axes(len(shape_of(op.lhs)), lb, lc)
     rf = free_axes(len(shape_of(op.rhs)), rb, rc)
     batch = list(range(len(lb)))

@@ -7,7 +7,7 @@ import math
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import convolution
-from tensorgrad.dialects.tg.base import int_list, int_value, ints
+from tensorgrad.dialects.tg.base import ints
 from tensorgrad.dialects.tg.build import TensorBuilder, shape_of
 from tensorgrad.dialects.tg.convolution import spread
 from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
@@ -22,8 +22,8 @@ def _conv(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> Cotangents:
 
 def _by_lhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
     """Convolves the cotangent with the reversed window: stride and dilation are swapped."""
-    stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
-    groups = int_value(op.properties, "groups")
+    stride, low, _, lhs_dilation, rhs_dilation = op.window
+    groups = op.groups.value.data
     sizes = shape_of(op.rhs)[2:]
     before = [spread(size, d) - 1 - a for size, d, a in zip(sizes, rhs_dilation, low, strict=True)]
     extents = [spread(n, d) for n, d in zip(shape_of(op.lhs)[2:], lhs_dilation, strict=True)]
@@ -38,8 +38,8 @@ def _by_lhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
 
 def _by_rhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
     """Convolves the left operand with the cotangent, summed over the batch: stride and dilation are swapped."""
-    stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
-    groups = int_value(op.properties, "groups")
+    stride, low, _, lhs_dilation, rhs_dilation = op.window
+    groups = op.groups.value.data
     extents, sizes = shape_of(op.lhs)[2:], shape_of(op.rhs)[2:]
     after = [
         spread(size, r) + spread(count, s) - 1 - spread(n, d) - a
@@ -70,7 +70,7 @@ def _exchanged(b: TensorBuilder, x: SSAValue, axis: int = 0, groups: int = 1) ->
 
 @rule(convolution.WindowsOp)
 def _windows(b: TensorBuilder, op: convolution.WindowsOp, g: SSAValue) -> Cotangents:
-    axes = int_list(op.properties, "axes")
+    axes = op.axes.get_values()
     stride, dilation = op.properties["stride"], op.properties["dilation"]
     extents = ints([shape_of(op.operand)[axis] for axis in axes])
     return [b.emit(convolution.FoldOp, [g], axes=ints(axes), stride=stride, dilation=dilation, extents=extents)]

@@ -6,7 +6,7 @@ import math
 
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.tg.base import int_value, integer, is_float
+from tensorgrad.dialects.tg.base import integer, is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions, gamma
 from tensorgrad.passes.tensors.grad.registry import Cotangents, no_rule, rule
@@ -253,7 +253,7 @@ def _lgamma(b: TensorBuilder, op: gamma.LgammaOp, g: SSAValue) -> Cotangents:
 
 @rule(gamma.PolygammaOp)
 def _polygamma(b: TensorBuilder, op: gamma.PolygammaOp, g: SSAValue) -> Cotangents:
-    following = integer(int_value(op.properties, "order") + 1)
+    following = integer(op.order.value.data + 1)
     return [b.mul(g, b.emit(gamma.PolygammaOp, [op.operand], order=following))]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import index
-from tensorgrad.dialects.tg.base import int_value, integer, tensor
+from tensorgrad.dialects.tg.base import integer, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.dialects.tg.sort import ArgsortOp
@@ -17,13 +17,13 @@ from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
 
 @rule(index.TakeOp)
 def _take(b: TensorBuilder, op: index.TakeOp, g: SSAValue) -> Cotangents:
-    axis = int_value(op.properties, "axis")
+    axis = op.axis.value.data
     return [b.scatter(g, op.indices, axis, shape_of(op.operand)[axis]), None]
 
 
 @rule(index.TakeAlongAxisOp)
 def _take_along_axis(b: TensorBuilder, op: index.TakeAlongAxisOp, g: SSAValue) -> Cotangents:
-    axis = int_value(op.properties, "axis")
+    axis = op.axis.value.data
     return [b.scatter_along_axis(g, op.indices, axis, shape_of(op.operand)[axis]), None]
 
 
@@ -35,7 +35,7 @@ def _scatter(b: TensorBuilder, op: index.ScatterOp, g: SSAValue) -> Cotangents:
 def _extreme(b: TensorBuilder, op: index.ScatterOp, g: SSAValue) -> SSAValue:
     """Equal extremes share the cotangent evenly; if there are NaNs, these are the extremes."""
     x, add = op.updates, b.scatter_along_axis if isinstance(op, index.ScatterAlongAxisOp) else b.scatter
-    axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
+    axis, extent = op.axis.value.data, op.extent.value.data
     ties = b.compare("eq", x, _read(b, op, op.result))
     ties = b.binary(arithmetic.OrOp, ties, b.compare("ne", x, x))
     count = add(b.cast(ties, element_of(x)), op.indices, axis, extent)
@@ -59,7 +59,7 @@ def _product(b: TensorBuilder, op: index.ScatterOp, g: SSAValue) -> SSAValue:
 
 def _read(b: TensorBuilder, op: index.ScatterOp, x: SSAValue) -> SSAValue:
     """Returns for each update the element of a tensor like the result that it is combined into, 0 if it is dropped."""
-    axis = int_value(op.properties, "axis")
+    axis = op.axis.value.data
     read = (b.take_along_axis if isinstance(op, index.ScatterAlongAxisOp) else b.take)(x, op.indices, axis)
     return b.select(_inside(b, op), read, b.full_like(read, 0))
 
@@ -75,13 +75,13 @@ _OF_UPDATES: dict[str, Callable[[TensorBuilder, index.ScatterOp, SSAValue], SSAV
 def _inside(b: TensorBuilder, op: index.ScatterOp) -> SSAValue:
     """Returns whether each update has an index that is in range."""
     indices = op.indices
-    extent = int_value(op.properties, "extent")
+    extent = op.extent.value.data
     inside = b.binary(
         arithmetic.AndOp,
         b.compare("ge", indices, b.full_like(indices, 0)),
         b.compare("lt", indices, b.full_like(indices, extent)),
     )
-    axis = 0 if isinstance(op, index.ScatterAlongAxisOp) else int_value(op.properties, "axis")
+    axis = 0 if isinstance(op, index.ScatterAlongAxisOp) else op.axis.value.data
     return b.broadcast(inside, shape_of(op.updates), range(axis, axis + len(shape_of(indices))))
 
 
@@ -91,7 +91,7 @@ def _others(b: TensorBuilder, op: index.ScatterOp, updates: SSAValue) -> SSAValu
     Updates are sorted by index, and each is multiplied with the next ones on either side that have the same index, in
     steps that double how many these are. The updates' axis is the last one meanwhile.
     """
-    axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
+    axis, extent = op.axis.value.data, op.extent.value.data
     shape, along = shape_of(updates), isinstance(op, index.ScatterAlongAxisOp)
     own = range(axis, axis + (1 if along else len(shape_of(op.indices))))
     order = [*range(axis), *range(own.stop, len(shape)), *own]

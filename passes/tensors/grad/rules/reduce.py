@@ -7,7 +7,7 @@ import math
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import reduce
-from tensorgrad.dialects.tg.base import int_list, tensor
+from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
@@ -15,12 +15,12 @@ from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
 
 @rule(reduce.SumOp)
 def _sum(b: TensorBuilder, op: reduce.SumOp, g: SSAValue) -> Cotangents:
-    return [b.broadcast_like(g, op.operand, int_list(op.properties, "axes"))]
+    return [b.broadcast_like(g, op.operand, op.axes.get_values())]
 
 
 def _extreme(b: TensorBuilder, op: reduce.ReduceOp, g: SSAValue) -> Cotangents:
     """Equal extremes share the cotangent evenly; if there are NaNs, these are the extremes."""
-    x, axes = op.operand, int_list(op.properties, "axes")
+    x, axes = op.operand, op.axes.get_values()
     ties = b.compare("eq", x, b.broadcast_like(op.result, x, axes))
     ties = b.binary(arithmetic.OrOp, ties, b.compare("ne", x, x))
     count = b.sum(b.cast(ties, element_of(x)), axes)
@@ -45,7 +45,7 @@ def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
     Where that overflows, as products of a part of the elements may, it is the product of all divided by the element; so
     it is the product of all for one of several zeros, which such a part would make no number.
     """
-    axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
+    axes, extents = op.axes.get_values(), shape_of(op.operand)
     kept_axes = [axis for axis in range(len(extents)) if axis not in axes]
     order = [*kept_axes, *(axis for axis in range(len(extents)) if axis in axes)]
     count = math.prod(extents[axis] for axis in axes)

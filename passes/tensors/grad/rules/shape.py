@@ -5,7 +5,6 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import shape
-from tensorgrad.dialects.tg.base import int_list, int_value
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
 
@@ -17,19 +16,19 @@ def _reshape(b: TensorBuilder, op: shape.ReshapeOp, g: SSAValue) -> Cotangents:
 
 @rule(shape.TransposeOp)
 def _transpose(b: TensorBuilder, op: shape.TransposeOp, g: SSAValue) -> Cotangents:
-    permutation = int_list(op.properties, "permutation")
+    permutation = op.permutation.get_values()
     return [b.transpose(g, sorted(range(len(permutation)), key=lambda axis: permutation[axis]))]
 
 
 @rule(shape.BroadcastOp)
 def _broadcast(b: TensorBuilder, op: shape.BroadcastOp, g: SSAValue) -> Cotangents:
-    dims = int_list(op.properties, "dims")
+    dims = op.dims.get_values()
     return [b.sum(g, [axis for axis in range(len(op.shape)) if axis not in dims])]
 
 
 @rule(shape.SliceOp)
 def _slice(b: TensorBuilder, op: shape.SliceOp, g: SSAValue) -> Cotangents:
-    start, step = int_list(op.properties, "start"), int_list(op.properties, "step")
+    start, step = op.start.get_values(), op.step.get_values()
     low: list[int] = []
     high: list[int] = []
     for axis, extent in enumerate(shape_of(op.operand)):
@@ -43,12 +42,12 @@ def _slice(b: TensorBuilder, op: shape.SliceOp, g: SSAValue) -> Cotangents:
 
 @rule(shape.ReverseOp)
 def _reverse(b: TensorBuilder, op: shape.ReverseOp, g: SSAValue) -> Cotangents:
-    return [b.reverse(g, int_list(op.properties, "axes"))]
+    return [b.reverse(g, op.axes.get_values())]
 
 
 @rule(shape.PadOp)
 def _pad(b: TensorBuilder, op: shape.PadOp, g: SSAValue) -> Cotangents:
-    low, interior = int_list(op.properties, "low"), int_list(op.properties, "interior")
+    low, interior = op.low.get_values(), op.interior.get_values()
     extents = shape_of(op.operand)
     stop = [a + (n - 1) * (i + 1) + 1 if n else a for a, n, i in zip(low, extents, interior, strict=True)]
     inner = b.slice(g, low, stop, [i + 1 for i in interior])
@@ -58,7 +57,7 @@ def _pad(b: TensorBuilder, op: shape.PadOp, g: SSAValue) -> Cotangents:
 
 @rule(shape.ConcatOp)
 def _concat(b: TensorBuilder, op: shape.ConcatOp, g: SSAValue) -> Cotangents:
-    axis, start = int_value(op.properties, "axis"), 0
+    axis, start = op.axis.value.data, 0
     pieces: list[SSAValue] = []
     for part in op.parts:
         extent = shape_of(part)[axis]
@@ -71,7 +70,4 @@ def _concat(b: TensorBuilder, op: shape.ConcatOp, g: SSAValue) -> Cotangents:
 
 @rule(shape.PackOp)
 def _pack(b: TensorBuilder, op: shape.PackOp, g: SSAValue) -> Cotangents:
-    return [
-        b.part(g, offset, shape_of(part))
-        for part, offset in zip(op.parts, int_list(op.properties, "offsets"), strict=True)
-    ]
+    return [b.part(g, offset, shape_of(part)) for part, offset in zip(op.parts, op.offsets.get_values(), strict=True)]
