@@ -9,7 +9,7 @@ import numpy as np
 from tensorgrad.array_api.devices import DEVICE, check_device, on_device
 from tensorgrad.array_api.dtypes import float32
 from tensorgrad.errors import OptionError
-from tensorgrad.ops import joining, shape
+from tensorgrad.ops import creation, joining
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.runtime import dlpack
 from tensorgrad.tracing import trees
@@ -44,7 +44,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     elif any(isinstance(leaf, Traced) for leaf in trees.flatten(obj)[0]):
         result = _stacked(obj) if dtype is None else cast(_stacked(obj), dtype)
     else:
-        result = on_device(shape.array(obj, _dtype_within(obj) if dtype is None else dtype), device)
+        result = on_device(creation.array(obj, _dtype_within(obj) if dtype is None else dtype), device)
     if copy is False and result is not obj:
         raise OptionError(f"asarray: copy=False, and {type(obj).__name__} has to be copied")
     return result
@@ -92,14 +92,15 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         return x
     if copy is False:
         return _shared("from_dlpack", x, device)
-    return on_device(shape.from_dlpack(x) if not hasattr(x, "__dlpack__") else asarray(dlpack.from_dlpack(x)), device)
+    has_dlpack = hasattr(x, "__dlpack__")
+    return on_device(asarray(dlpack.from_dlpack(x)) if has_dlpack else creation.from_dlpack(x), device)
 
 
 def arange(
     start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
     """Returns `start, start + step, …` up to but excluding `stop`, or 0 to `start`; as i32, or f32 for floats."""
-    return on_device(shape.arange(start, stop, step, dtype), device)
+    return on_device(creation.arange(start, stop, step, dtype), device)
 
 
 def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:

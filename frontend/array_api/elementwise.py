@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tensorgrad.ops import promotion
-from tensorgrad.ops.elementwise import arithmetic, composed, functions
-from tensorgrad.ops.shape import full
+from tensorgrad.ops.creation import full
+from tensorgrad.ops.elementwise import arithmetic, bits, composed, functions
 from tensorgrad.tracing.tensor import Tensor
 
 
@@ -49,7 +49,7 @@ asin = _unary("asin", functions.asin)
 asinh = _unary("asinh", functions.asinh)
 atan = _unary("atan", functions.atan)
 atanh = _unary("atanh", functions.atanh)
-bitwise_invert = _unary("bitwise_invert", arithmetic.bitwise_invert)
+bitwise_invert = _unary("bitwise_invert", bits.bitwise_invert)
 ceil = _unary("ceil", functions.ceil)
 conj = _unary("conj", _itself)
 cos = _unary("cos", functions.cos)
@@ -83,11 +83,11 @@ trunc = _unary("trunc", functions.trunc)
 
 add = _binary("add", arithmetic.add)
 atan2 = _binary("atan2", functions.atan2)
-bitwise_and = _binary("bitwise_and", arithmetic.bitwise_and)
-bitwise_left_shift = _binary("bitwise_left_shift", arithmetic.bitwise_left_shift)
-bitwise_or = _binary("bitwise_or", arithmetic.bitwise_or)
-bitwise_right_shift = _binary("bitwise_right_shift", arithmetic.bitwise_right_shift)
-bitwise_xor = _binary("bitwise_xor", arithmetic.bitwise_xor)
+bitwise_and = _binary("bitwise_and", bits.bitwise_and)
+bitwise_left_shift = _binary("bitwise_left_shift", bits.bitwise_left_shift)
+bitwise_or = _binary("bitwise_or", bits.bitwise_or)
+bitwise_right_shift = _binary("bitwise_right_shift", bits.bitwise_right_shift)
+bitwise_xor = _binary("bitwise_xor", bits.bitwise_xor)
 copysign = _binary("copysign", arithmetic.copysign)
 divide = _binary("divide", arithmetic.divide)
 equal = _binary("equal", arithmetic.equal)

@@ -8,11 +8,12 @@ from tensorgrad.errors import TraceError
 from tensorgrad.ops import index, reduce
 from tensorgrad.ops import searching as search
 from tensorgrad.ops import sort as sorting
+from tensorgrad.ops.creation import arange, full
 from tensorgrad.ops.cumulative import cumsum, diff
 from tensorgrad.ops.elementwise import arithmetic
 from tensorgrad.ops.joining import concat
 from tensorgrad.ops.promotion import as_tensor
-from tensorgrad.ops.shape import arange, full, reshape, take
+from tensorgrad.ops.shape import reshape, take
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor, Traced
 

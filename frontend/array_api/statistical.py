@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tensorgrad.ops import cumulative, reduce
+from tensorgrad.ops.creation import full
 from tensorgrad.ops.joining import concat
-from tensorgrad.ops.shape import full, normalized_axis
+from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.tracing.tensor import Tensor
 
 

@@ -40,6 +40,7 @@ from tensorgrad.nn.attention import (
 )
 from tensorgrad.nn.cache import KeyValueCache
 from tensorgrad.nn.cells import GRUCell, LSTMCell, RNNCell
+from tensorgrad.nn.containers import MLP, Sequential
 from tensorgrad.nn.convolution import (
     Conv1d,
     Conv2d,
@@ -50,19 +51,8 @@ from tensorgrad.nn.convolution import (
     Fold,
     Unfold,
 )
-from tensorgrad.nn.layers import (
-    MLP,
-    Bilinear,
-    Dropout,
-    Dropout1d,
-    Dropout2d,
-    Dropout3d,
-    Embedding,
-    Flatten,
-    Identity,
-    Linear,
-    Sequential,
-)
+from tensorgrad.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
+from tensorgrad.nn.layers import Bilinear, Embedding, Flatten, Identity, Linear
 from tensorgrad.nn.module import Module, inference
 from tensorgrad.nn.normalization import (
     BatchNorm1d,

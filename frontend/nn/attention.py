@@ -12,8 +12,9 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.nn.checks import check_key, divides, drop_rate, number_between, positive, trailing
+from tensorgrad.nn.dropout import Dropout
 from tensorgrad.nn.initializers import uniform, zeros
-from tensorgrad.nn.layers import Dropout, Linear
+from tensorgrad.nn.layers import Linear
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init
 from tensorgrad.ops.promotion import as_tensor, widened

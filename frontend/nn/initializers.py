@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops import drawing, random
-from tensorgrad.ops.shape import array
+from tensorgrad.ops.creation import array
 from tensorgrad.runtime.conversion import kind_of
 from tensorgrad.tracing.dtypes import DType
 

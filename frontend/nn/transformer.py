@@ -12,8 +12,9 @@ import tensorgrad as tg
 from tensorgrad.errors import OptionError
 from tensorgrad.nn.attention import MultiHeadAttention
 from tensorgrad.nn.checks import drop_rate, positive
+from tensorgrad.nn.dropout import Dropout
 from tensorgrad.nn.initializers import zeros
-from tensorgrad.nn.layers import Dropout, Linear
+from tensorgrad.nn.layers import Linear
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.normalization import LayerNorm
 from tensorgrad.nn.parameters import Init

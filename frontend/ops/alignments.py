@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.creation import arange, full
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     divide,
@@ -27,7 +28,7 @@ from tensorgrad.ops.losses import REDUCTIONS, check_reduction
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_full
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import logsumexp
-from tensorgrad.ops.shape import arange, as_indices, check_range, elements_at, expand_dims, full, reshape
+from tensorgrad.ops.shape import as_indices, check_range, elements_at, expand_dims, reshape
 from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.likes import TensorLike

@@ -11,13 +11,14 @@ from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.errors import DTypeError
+from tensorgrad.ops.creation import arange, full
 from tensorgrad.ops.elementwise.arithmetic import equal, maximum, minimum, multiply, power, where
 from tensorgrad.ops.index import scattered
 from tensorgrad.ops.keys import Selection, applied, by_rows, index, selection
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.scatter import scatter_reduce
-from tensorgrad.ops.shape import arange, full, positions, reshape, take_rows
+from tensorgrad.ops.shape import positions, reshape, take_rows
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float

@@ -11,6 +11,7 @@ from ml_dtypes import finfo
 
 from tensorgrad.dialects.tg.index import identity_of
 from tensorgrad.errors import ShapeError
+from tensorgrad.ops.creation import arange, full
 from tensorgrad.ops.elementwise.arithmetic import abs as magnitude
 from tensorgrad.ops.elementwise.arithmetic import (
     equal,
@@ -31,16 +32,7 @@ from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import min as smallest
 from tensorgrad.ops.reduce import prod as product
 from tensorgrad.ops.reduce import sum as total
-from tensorgrad.ops.shape import (
-    arange,
-    elements_at,
-    expand_dims,
-    flip,
-    full,
-    normalized_axis,
-    positions,
-    reshape,
-)
+from tensorgrad.ops.shape import elements_at, expand_dims, flip, normalized_axis, positions, reshape
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor

@@ -24,9 +24,10 @@ from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.ops.complex_numbers import Complex, ComplexLike, parts_of
 from tensorgrad.ops.contract import contracted
+from tensorgrad.ops.creation import array, zeros_like
 from tensorgrad.ops.joining import moveaxis, narrow, pad, roll, stack
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
-from tensorgrad.ops.shape import array, flip, normalized_axes, normalized_axis, reshape, swapaxes, zeros_like
+from tensorgrad.ops.shape import flip, normalized_axes, normalized_axis, reshape, swapaxes
 from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.dtypes import NAMES, DType, is_half
 from tensorgrad.tracing.likes import Axes, TensorLike

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops.creation import ones
 from tensorgrad.ops.elementwise.arithmetic import (
     abs,
     clip,
@@ -25,7 +26,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 from tensorgrad.ops.elementwise.functions import floor, round
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.recorded import recorded_whole
-from tensorgrad.ops.shape import elements_at, expand_dims, ones, reshape
+from tensorgrad.ops.shape import elements_at, expand_dims, reshape
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor

@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import StringAttr
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import DTypeError, ShapeError, TraceError
+from tensorgrad.ops.creation import arange
 from tensorgrad.ops.elementwise.arithmetic import equal
 from tensorgrad.ops.joining import narrow, pad
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast, in_dtype
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import (
-    arange,
     as_indices,
     counted_from_front,
     expand_dims,

@@ -12,21 +12,11 @@ import numpy as np
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.errors import OptionError, ShapeError, TraceError
+from tensorgrad.ops.creation import arange, fitted, full
 from tensorgrad.ops.elementwise.arithmetic import equal, greater_equal, subtract, where
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast, in_dtype, promoted
 from tensorgrad.ops.recorded import recorded_whole
-from tensorgrad.ops.shape import (
-    arange,
-    expand_dims,
-    fitted,
-    flip,
-    full,
-    normalized_axes,
-    normalized_axis,
-    reshape,
-    take,
-    transpose,
-)
+from tensorgrad.ops.shape import expand_dims, flip, normalized_axes, normalized_axis, reshape, take, transpose
 from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.dtypes import NAMES, as_dtype
 from tensorgrad.tracing.likes import Axes, TensorLike

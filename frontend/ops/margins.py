@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.activations import softplus
+from tensorgrad.ops.creation import arange
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     divide,
@@ -22,7 +23,7 @@ from tensorgrad.ops.losses import alike, check_labels, logistic_losses, picked, 
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import mean, norm, sum
-from tensorgrad.ops.shape import arange, as_indices, expand_dims, take
+from tensorgrad.ops.shape import as_indices, expand_dims, take
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor
 

@@ -13,6 +13,7 @@ from tensorgrad.dialects.tg import convolution, shape
 from tensorgrad.dialects.tg.base import NumpyArray, ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
 from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops.creation import arange, full
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     divide,
@@ -33,7 +34,7 @@ from tensorgrad.ops.reduce import mean
 from tensorgrad.ops.reduce import min as smallest
 from tensorgrad.ops.reduce import sum as sum_over
 from tensorgrad.ops.sampling import Samples, sampled
-from tensorgrad.ops.shape import arange, as_indices, check_range, expand_dims, full, reshape, take
+from tensorgrad.ops.shape import as_indices, check_range, expand_dims, reshape, take
 from tensorgrad.ops.windows import Padding, Sizes, last_axes, listed, paddings, same_padding
 from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.dtypes import NAMES, is_float

@@ -8,9 +8,10 @@ from itertools import accumulate
 from typing import Any
 
 from tensorgrad.errors import ShapeError
+from tensorgrad.ops.creation import full
 from tensorgrad.ops.joining import concat, narrow
 from tensorgrad.ops.promotion import as_tensor, cast
-from tensorgrad.ops.shape import full, reshape
+from tensorgrad.ops.shape import reshape
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.tensor import Tensor
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
-from tensorgrad.ops.elementwise.arithmetic import bitwise_and, bitwise_right_shift, multiply, subtract
+from tensorgrad.ops.creation import arange
+from tensorgrad.ops.elementwise.arithmetic import multiply, subtract
+from tensorgrad.ops.elementwise.bits import bitwise_and, bitwise_right_shift
 from tensorgrad.ops.promotion import as_tensor, cast
-from tensorgrad.ops.shape import arange, broadcast_to, reshape, take
+from tensorgrad.ops.shape import broadcast_to, reshape, take
 from tensorgrad.tracing.checks import checked_extent, checked_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.likes import TensorLike

@@ -23,11 +23,10 @@ from tensorgrad.dialects.tg import random as ops
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops import drawing
+from tensorgrad.ops.creation import arange
 from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
-    bitwise_left_shift,
-    bitwise_or,
     equal,
     less,
     maximum,
@@ -38,19 +37,12 @@ from tensorgrad.ops.elementwise.arithmetic import (
     subtract,
     where,
 )
+from tensorgrad.ops.elementwise.bits import bitwise_left_shift, bitwise_or
 from tensorgrad.ops.elementwise.functions import log, log1p
 from tensorgrad.ops.promotion import as_tensor, bitcast, broadcast_shapes, broadcast_to, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import argmax
-from tensorgrad.ops.shape import (
-    arange,
-    elements_at,
-    expand_dims,
-    normalized_axis,
-    reshape,
-    take,
-    transpose,
-)
+from tensorgrad.ops.shape import elements_at, expand_dims, normalized_axis, reshape, take, transpose
 from tensorgrad.ops.sort import argsort
 from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, spec

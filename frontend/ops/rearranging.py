@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorgrad.errors import ShapeError
+from tensorgrad.ops.creation import arange
 from tensorgrad.ops.elementwise.arithmetic import add, equal, where
 from tensorgrad.ops.joining import concat, diagonal, pad, split
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.recorded import recorded_whole
-from tensorgrad.ops.shape import arange, expand_dims, flip, normalized_axis, reshape, swapaxes, transpose
+from tensorgrad.ops.shape import expand_dims, flip, normalized_axis, reshape, swapaxes, transpose
 from tensorgrad.tracing.checks import checked_extent
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor

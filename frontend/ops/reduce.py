@@ -8,6 +8,7 @@ from typing import Any
 from tensorgrad.dialects.tg import contract, reduce
 from tensorgrad.dialects.tg.base import ints
 from tensorgrad.errors import DTypeError, EmptyAxisWarning, OptionError, ShapeError
+from tensorgrad.ops.creation import full
 from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient, where
 from tensorgrad.ops.elementwise.arithmetic import where as choose
@@ -22,7 +23,7 @@ from tensorgrad.ops.promotion import (
     in_full,
 )
 from tensorgrad.ops.recorded import recorded_whole
-from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
+from tensorgrad.ops.shape import normalized_axes, normalized_axis, positions, reshape
 from tensorgrad.runtime.errors import warn_user
 from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float
 from tensorgrad.tracing.likes import Axes, TensorLike

@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.errors import OptionError, ShapeError, TraceError
+from tensorgrad.ops.creation import full
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     equal,
@@ -37,7 +38,6 @@ from tensorgrad.ops.shape import (
     counted_from_front,
     elements_at,
     expand_dims,
-    full,
     index_dtype,
     positions,
     reshape,

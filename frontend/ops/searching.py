@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops.creation import full
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     equal,
@@ -24,7 +25,7 @@ from tensorgrad.ops.elementwise.functions import isnan
 from tensorgrad.ops.promotion import as_tensor, cast, common, common_dtype
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import sum as total
-from tensorgrad.ops.shape import full, reshape, take, take_rows
+from tensorgrad.ops.shape import reshape, take, take_rows
 from tensorgrad.ops.sort import sort
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.tracing.dtypes import NAMES, DType, is_float

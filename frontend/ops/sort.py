@@ -10,7 +10,8 @@ import numpy as np
 from tensorgrad.dialects.tg import sort as sort_ops
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import ShapeError
-from tensorgrad.ops.elementwise.arithmetic import bitwise_invert, bitwise_xor, stop_gradient, where
+from tensorgrad.ops.elementwise.arithmetic import stop_gradient, where
+from tensorgrad.ops.elementwise.bits import bitwise_invert, bitwise_xor
 from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
 from tensorgrad.ops.promotion import as_tensor, bitcast, cast
 from tensorgrad.ops.recorded import recorded_whole

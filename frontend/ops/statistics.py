@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.creation import arange, full_like, zeros
 from tensorgrad.ops.elementwise.arithmetic import (
     add,
     divide,
@@ -29,7 +30,7 @@ from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import all as every
 from tensorgrad.ops.reduce import matmul, max, mean, min, sum
 from tensorgrad.ops.searching import searchsorted
-from tensorgrad.ops.shape import arange, as_indices, expand_dims, full_like, normalized_axes, reshape, transpose, zeros
+from tensorgrad.ops.shape import as_indices, expand_dims, normalized_axes, reshape, transpose
 from tensorgrad.ops.sort import sort
 from tensorgrad.tracing.checks import checked_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float

@@ -118,12 +118,6 @@ class Methods(Conversions):
         abs,
         add,
         astype,
-        bitwise_and,
-        bitwise_invert,
-        bitwise_left_shift,
-        bitwise_or,
-        bitwise_right_shift,
-        bitwise_xor,
         clamp,
         clip,
         copysign,
@@ -151,6 +145,14 @@ class Methods(Conversions):
         square,
         stop_gradient,
         subtract,
+    )
+    from tensorgrad.ops.elementwise.bits import (
+        bitwise_and,
+        bitwise_invert,
+        bitwise_left_shift,
+        bitwise_or,
+        bitwise_right_shift,
+        bitwise_xor,
     )
     from tensorgrad.ops.elementwise.composed import (
         deg2rad,

@@ -12,7 +12,7 @@ from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal
 from tensorgrad.dialects.tg import index, reduce, shape, sort
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.dialects.tg.elementwise import arithmetic
-from tensorgrad.ops import joining
+from tensorgrad.ops import creation, joining
 from tensorgrad.ops import reduce as reductions
 from tensorgrad.ops import shape as shaping
 from tensorgrad.ops import sort as sorting
@@ -435,7 +435,7 @@ def concat_cases() -> Iterator[Case]:
     )
     yield case(
         "with a splat",
-        lambda x: concat(1)(x, shaping.ones((2, 2), x.dtype)),
+        lambda x: concat(1)(x, creation.ones((2, 2), x.dtype)),
         (a,),
         lambda x: np.concatenate([x, np.ones((2, 2), x.dtype)], 1),
         derivative=True,

@@ -10,6 +10,7 @@ from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal
 
 from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import integer
+from tensorgrad.ops import creation
 from tensorgrad.ops import reduce as reductions
 from tensorgrad.ops import shape as shaping
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -169,7 +170,7 @@ def index_cases() -> Iterator[Case]:
         index.TakeOp, "of a constant", lambda i: shaping.take(Array(f32(1, 2, 3)), i), (i32(2, 0),), lambda i: f32(3, 1)
     )
     yield Case(
-        index.TakeOp, "of a splat", lambda i: shaping.take(shaping.ones((3,)), i), (i32(2, 0),), lambda i: f32(1, 1)
+        index.TakeOp, "of a splat", lambda i: shaping.take(creation.ones((3,)), i), (i32(2, 0),), lambda i: f32(1, 1)
     )
     yield Case(
         index.TakeOp,

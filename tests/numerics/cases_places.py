@@ -12,8 +12,8 @@ from tensorgrad.dialects.tg import contract, index
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.ops import index as indexing
+from tensorgrad.ops.creation import arange
 from tensorgrad.ops.promotion import broadcast_to
-from tensorgrad.ops.shape import arange
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 

@@ -12,6 +12,7 @@ from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal
 
 from tensorgrad.dialects.tg import contract, leaves, reduce, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, TensorOp, integer, ints
+from tensorgrad.ops import creation
 from tensorgrad.ops import reduce as reductions
 from tensorgrad.ops import shape as shaping
 from tensorgrad.ops.promotion import broadcast_to
@@ -68,7 +69,7 @@ def leaf_cases() -> Iterator[Case]:
             rtol=0,
         )
     expected = np.arange(3, -9, -4).astype(np.int32)
-    yield Case(leaves.IotaOp, "arange", lambda: shaping.arange(3, -9, -4), (), lambda: expected)
+    yield Case(leaves.IotaOp, "arange", lambda: creation.arange(3, -9, -4), (), lambda: expected)
     yield Case(
         leaves.IotaOp,
         "positions",
@@ -77,7 +78,7 @@ def leaf_cases() -> Iterator[Case]:
         lambda x: x * f32(0, 1).reshape(2, 1),
     )
     yield Case(
-        leaves.IotaOp, "compared", lambda x: shaping.arange(4) < x, (i32(2, 0, 9, 3),), lambda x: np.arange(4) < x
+        leaves.IotaOp, "compared", lambda x: creation.arange(4) < x, (i32(2, 0, 9, 3),), lambda x: np.arange(4) < x
     )
 
 

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp, ScheduleAttr
 from tensorgrad.dialects.native_schedules import ScanSchedule
-from tensorgrad.ops.shape import arange
+from tensorgrad.ops.creation import arange
 from tensorgrad.tracing.tensor import Tensor
 
 POINTS = 5

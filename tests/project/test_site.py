@@ -44,7 +44,7 @@ QUESTIONS = {
     "cuda": "how-to/gpus/",
     "custom gradient": "reference/derivatives/#tensorgrad.transforms.custom_vjp.custom_vjp",
     "DataLoader": "how-to/data/",
-    "dropout": "reference/nn/#tensorgrad.nn.layers.Dropout",
+    "dropout": "reference/nn/#tensorgrad.nn.dropout.Dropout",
     "early stopping": "reference/training/#tensorgrad.callbacks.EarlyStop",
     "einsum": "how-to/convolutions/",
     "fine-tune": "how-to/fine-tune/",

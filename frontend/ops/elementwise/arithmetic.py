@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -133,14 +132,18 @@ def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
     unsigned = base.dtype.kind == "u"
     result, squared = emit_full_like(base, 1), base
     for bit in range(8 * base.dtype.itemsize - (not unsigned)):
-        is_set = not_equal(bitwise_and(exponent, emit_full_like(exponent, 1 << bit)), 0)
+        is_set = not_equal(_bit_of(exponent, bit), 0)
         result = where(is_set, multiply(result, squared), result)
         squared = multiply(squared, squared)
     if unsigned:
         return result
-    odd = not_equal(bitwise_and(exponent, 1), 0)
+    odd = not_equal(_bit_of(exponent, 0), 0)
     reciprocal = where(equal(base, 1), 1, where(equal(base, -1), where(odd, -1, 1), 0))
     return where(less(exponent, 0), cast(reciprocal, base.dtype), result)
+
+
+def _bit_of(number: Tensor, bit: int) -> Tensor:
+    return emit(arithmetic.AndOp, [number, emit_full_like(number, 1 << bit)])
 
 
 def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
@@ -439,9 +442,14 @@ def astype(x: TensorLike, dtype: object) -> Tensor:
     return cast(x, dtype)
 
 
-def _same(what: str, kind: type[TensorOp], x: Any, y: Any, allowed: Callable[[str], bool], takes: str) -> Tensor:
+def emit_of_kinds(what: str, kind: type[TensorOp], x: Any, y: Any, kinds: str, takes: str) -> Tensor:
+    """Appends an op on two operands of a common dtype, which must be of one of NumPy's kinds.
+
+    Raises:
+        DTypeError: There is none, or it is of another kind; names `what`, and what that `takes`.
+    """
     left, right = common(what, x, y)
-    if not allowed(kind_of(left.dtype)):
+    if kind_of(left.dtype) not in kinds:
         raise DTypeError(f"{what}: takes {takes}, not {SHORT[left.dtype]}; cast first")
     return emit(kind, [left, right])
 
@@ -540,7 +548,7 @@ def floor_divide(x: TensorLike, y: TensorLike) -> Tensor:
         >>> tg.floor_divide([7, -7], 2)
         Array([ 3, -4], dtype=i32)
     """
-    return _same("floor_divide", arithmetic.FloorDivideOp, x, y, lambda kind: kind in "fiu", "numbers")
+    return emit_of_kinds("floor_divide", arithmetic.FloorDivideOp, x, y, "fiu", "numbers")
 
 
 def remainder(x: TensorLike, y: TensorLike) -> Tensor:
@@ -554,94 +562,7 @@ def remainder(x: TensorLike, y: TensorLike) -> Tensor:
         >>> tg.remainder([7, -7], 3)
         Array([1, 2], dtype=i32)
     """
-    return _same("remainder", arithmetic.RemainderOp, x, y, lambda kind: kind in "fiu", "numbers")
-
-
-def _bits(what: str, kind: type[TensorOp], x: Any, y: Any) -> Tensor:
-    return _same(what, kind, x, y, lambda kind: kind in "iub", "integers or bool")
-
-
-def bitwise_and(x: TensorLike, y: TensorLike) -> Tensor:
-    """Bitwise and of integers, logical and of booleans.
-
-    Raises:
-        DTypeError: The operands are floats, or have no common dtype.
-
-    Example:
-        >>> tg.bitwise_and(6, [3, 4])
-        Array([2, 4], dtype=i32)
-    """
-    return _bits("bitwise_and", arithmetic.AndOp, x, y)
-
-
-def bitwise_or(x: TensorLike, y: TensorLike) -> Tensor:
-    """Bitwise or of integers, logical or of booleans.
-
-    Raises:
-        DTypeError: The operands are floats, or have no common dtype.
-
-    Example:
-        >>> tg.bitwise_or(6, [3, 8])
-        Array([ 7, 14], dtype=i32)
-    """
-    return _bits("bitwise_or", arithmetic.OrOp, x, y)
-
-
-def bitwise_xor(x: TensorLike, y: TensorLike) -> Tensor:
-    """Bitwise exclusive or of integers, logical of booleans.
-
-    Raises:
-        DTypeError: The operands are floats, or have no common dtype.
-
-    Example:
-        >>> tg.bitwise_xor(6, [3, 6])
-        Array([5, 0], dtype=i32)
-    """
-    return _bits("bitwise_xor", arithmetic.XorOp, x, y)
-
-
-def bitwise_invert(x: TensorLike) -> Tensor:
-    """Inverts every bit of integers; negates booleans.
-
-    Raises:
-        DTypeError: `x` is of floats.
-
-    Example:
-        >>> tg.bitwise_invert([0, 5])
-        Array([-1, -6], dtype=i32)
-    """
-    tensor = as_tensor(x)
-    if is_float(tensor.dtype):
-        raise DTypeError(f"bitwise_invert: takes integers or bool, not {SHORT[tensor.dtype]}; cast first")
-    return emit(arithmetic.NotOp, [tensor])
-
-
-def bitwise_left_shift(x: TensorLike, y: TensorLike) -> Tensor:
-    """`x << y` on integers; a negative amount, or one of at least the bit width, gives 0.
-
-    Raises:
-        DTypeError: The operands are not integers, or of different kinds.
-
-    Example:
-        >>> tg.bitwise_left_shift(1, [0, 1, 4])
-        Array([ 1,  2, 16], dtype=i32)
-    """
-    return _same("bitwise_left_shift", arithmetic.ShiftLeftOp, x, y, lambda kind: kind in "iu", "integers")
-
-
-def bitwise_right_shift(x: TensorLike, y: TensorLike) -> Tensor:
-    """`x >> y` on integers, preserving the sign.
-
-    A negative amount, or one of at least the bit width, gives 0, or -1 for a negative `x`.
-
-    Raises:
-        DTypeError: The operands are not integers, or of different kinds.
-
-    Example:
-        >>> tg.bitwise_right_shift([16, -16], 2)
-        Array([ 4, -4], dtype=i32)
-    """
-    return _same("bitwise_right_shift", arithmetic.ShiftRightOp, x, y, lambda kind: kind in "iu", "integers")
+    return emit_of_kinds("remainder", arithmetic.RemainderOp, x, y, "fiu", "numbers")
 
 
 def logical_xor(x: TensorLike, y: TensorLike) -> Tensor:

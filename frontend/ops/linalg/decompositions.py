@@ -8,6 +8,7 @@ import numpy as np
 
 from tensorgrad.errors import OptionError
 from tensorgrad.ops import joining, reduce
+from tensorgrad.ops.creation import zeros
 from tensorgrad.ops.elementwise.arithmetic import greater
 from tensorgrad.ops.linalg.arguments import float_matrices, symmetric_part, transposed
 from tensorgrad.ops.linalg.eigenvalues import jacobi_eigh, jacobi_eigvalsh
@@ -16,7 +17,7 @@ from tensorgrad.ops.linalg.householder import householder_qr
 from tensorgrad.ops.linalg.singular_values import completed_basis, jacobi_pinv, jacobi_svd, jacobi_svdvals
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.recorded import recorded_whole
-from tensorgrad.ops.shape import expand_dims, zeros
+from tensorgrad.ops.shape import expand_dims
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.likes import TensorLike
 from tensorgrad.tracing.tensor import Tensor

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tensorgrad.ops import reduce
+from tensorgrad.ops.creation import arange, full
 from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import equal, greater, greater_equal, less, where
 from tensorgrad.ops.elementwise.functions import sqrt
 from tensorgrad.ops.joining import concat, moveaxis
 from tensorgrad.ops.promotion import broadcast_shapes, broadcast_to, cast, widened
-from tensorgrad.ops.shape import arange, expand_dims, full, swapaxes
+from tensorgrad.ops.shape import expand_dims, swapaxes
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.control import scan
 

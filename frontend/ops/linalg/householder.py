@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tensorgrad.ops import reduce
+from tensorgrad.ops.creation import arange, zeros
 from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import equal, greater_equal, less, stop_gradient, where
 from tensorgrad.ops.elementwise.functions import sqrt
 from tensorgrad.ops.joining import diagonal, eye, pad, triu
 from tensorgrad.ops.promotion import broadcast_to
-from tensorgrad.ops.shape import arange, expand_dims, zeros
+from tensorgrad.ops.shape import expand_dims
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.control import scan
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.ops import reduce
+from tensorgrad.ops.creation import full
 from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import (
     copysign,
@@ -31,7 +32,7 @@ from tensorgrad.ops.elementwise.functions import sqrt
 from tensorgrad.ops.joining import concat, eye, pad
 from tensorgrad.ops.linalg.arguments import transposed
 from tensorgrad.ops.promotion import broadcast_to
-from tensorgrad.ops.shape import expand_dims, full
+from tensorgrad.ops.shape import expand_dims
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.control import cond, scan
