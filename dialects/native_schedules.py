@@ -117,6 +117,8 @@ class PackedSchedule(NativeSchedule):
             is one row and columns are read from a padded image, or if both operands are contiguous along it and columns
             are read in place; 0 if vectors run along the columns.
         tail_along: The same for the columns after the last whole block alone, read from a padded image.
+        by_columns: 1 if all rows pass one block of columns, which stays in L1, before the next; 0 if all columns pass
+            one block of rows.
     """
 
     archetype = "packed"
@@ -138,6 +140,7 @@ class PackedSchedule(NativeSchedule):
     lines: Natural = 0
     along_steps: Natural = 0
     tail_along: Natural = 0
+    by_columns: Flag = 0
 
     def extents(self, grid: Sequence[int]) -> Extents:
         """Returns the extents of everything else, of the rows and of the columns."""
@@ -174,7 +177,8 @@ class PackedSchedule(NativeSchedule):
 
         Raises:
             VerifyException: There is another number of tasks, or tiles are not whole blocks, or blocks not whole
-                vectors, or columns are read both in place and from a padded image, or lines of no image have a gap.
+                vectors, or columns are read both in place and from a padded image, or lines of no image have a gap,
+                or rows would be packed again for each block of columns.
         """
         if ((self.gap or self.split) and not self.pitch) or (self.gap and self.split):
             raise VerifyException("a padded image has lines of a pitch, with a gap between them or split")
@@ -184,6 +188,8 @@ class PackedSchedule(NativeSchedule):
             raise VerifyException("registers hold a vector of each line only for one row, of an image read in place")
         if self.tile_rows % self.rows or self.tile_columns % self.block_columns(grid) or self.columns % self.lanes:
             raise VerifyException("a block in registers must divide the tile, and its columns must be whole vectors")
+        if self.by_columns and (self.lines or not self.direct_rows):
+            raise VerifyException("rows pass one block of columns after another only if they are read in place")
         rows = self.extents(grid)[1]
         if self.rows > rows:
             raise VerifyException(f"registers hold {self.rows} rows, the grid has {rows}")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 import pytest
 from harness import NumpyArray, as_native_code, as_scheduled, reference, traced, until_scheduled
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
-from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.buf import KernelOp, ScheduleAttr
 from tensorgrad.dialects.native_schedules import PackedSchedule
 
 
@@ -162,3 +164,37 @@ def test_results_of_several_loops_in_any_order(rows: str, columns: str) -> None:
         for function, result in ((plain, expected), (biased, expected + bias.reshape(shape))):
             (actual,) = as_native_code(traced(function, [x, y, bias]), [x, y, bias], each=False)
             np.testing.assert_allclose(actual, result, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [2048, 32])
+@pytest.mark.parametrize("name", ["product", "layer", "convolution"])
+def test_the_order_of_register_blocks_changes_no_bit(name: str, depth: int) -> None:
+    """In each order the sums of a range are those of the ranges before, with the epilogue after the last."""
+
+    def by(order: int) -> list[NumpyArray]:
+        def change(module: ModuleOp) -> None:
+            kernels = [op for op in module.walk() if isinstance(op, KernelOp) and op.schedule is not None]
+            schedules = [kernel.schedule.data for kernel in kernels if kernel.schedule is not None]
+            (place,) = [i for i, schedule in enumerate(schedules) if isinstance(schedule, PackedSchedule)]
+            edited = replace(schedules[place], by_columns=order, depth=min(depth, schedules[place].depth))
+            if edited.pitch:
+                edited = replace(edited, depth=max(edited.depth // 9, 1) * 9)
+            assert edited.direct_rows
+            kernels[place].schedule = ScheduleAttr(edited)
+
+        return as_native_code(traced(functions[name], inputs), inputs, each=False, change=change)
+
+    functions = {
+        "product": operator.matmul,
+        "layer": lambda x, y: tg.relu(x @ y + 0.5),
+        "convolution": lambda w, x: tg.relu(tg.conv(x, w, padding=1) + 1.0),
+    }
+    draw = np.random.default_rng(0)
+    shapes = {"convolution": ((18, 12, 3, 3), (1, 12, 13, 20))}
+    for shape in ((70, 65, 100), (9, 257, 530)):
+        both = shapes.get(name, (shape[:2], shape[1:]))
+        inputs = [draw.standard_normal(extents).astype(np.float32) for extents in both]
+        (rows,), (columns,) = by(0), by(1)
+        assert rows.tobytes() == columns.tobytes()
+        (expected,) = reference(traced(functions[name], inputs), inputs)
+        np.testing.assert_allclose(columns, expected, rtol=1e-4, atol=1e-3)

@@ -204,3 +204,19 @@ func.func @f(%a: memref<16x11xf32>, %b: memref<11x12xf32>, %c: memref<16x12xf32>
   }
   func.return
 }
+
+// -----
+
+// CHECK: rows pass one block of columns after another only if they are read in place
+func.func @f(%a: memref<16x11xf32>, %b: memref<11x12xf32>, %c: memref<16x12xf32>) {
+  buf.kernel grid = [16, 12] ins(%a, %b : memref<16x11xf32>, memref<11x12xf32>) outs(%c : memref<16x12xf32>) schedule = #buf.schedule<packed, groups = [3, 1, 1], row = [0], column = [1], tile_rows = 6, tile_columns = 12, rows = 2, columns = 4, lanes = 4, depth = 3, by_columns = 1> {
+  ^bb0(%0: memref<16x11xf32>, %1: memref<11x12xf32>, %2: memref<16x12xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%0, %1 : memref<16x11xf32>, memref<11x12xf32>) outs(%2 : memref<16x12xf32>) {
+    ^bb2(%x: f32, %y: f32, %sum: f32):
+      %p = arith.mulf %x, %y : f32
+      %s = arith.addf %sum, %p : f32
+      linalg.yield %s : f32
+    }
+  }
+  func.return
+}

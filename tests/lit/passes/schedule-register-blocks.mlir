@@ -32,3 +32,12 @@ func.func @windows(%x: tensor<1x32x64x64xf32>, %w: tensor<32x32x3x3xf32>) -> ten
   %0 = tg.conv %x, %w stride = [1, 1] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 1 : tensor<1x32x64x64xf32>, tensor<32x32x3x3xf32>
   func.return %0 : tensor<1x32x64x64xf32>
 }
+
+// Eleven channels of what 24 windows meet, in a part of the lines for each of three elements, stay in the first-level cache. All
+// rows pass them before the next 24.
+// CHECK-LABEL: func.func @near_windows
+// CHECK: rows = 4, columns = 24, lanes = 8, depth = 99, direct_rows = 1, pitch = 28, split = 1, by_columns = 1>
+func.func @near_windows(%x: tensor<1x128x28x28xf32>, %w: tensor<128x128x3x3xf32>) -> tensor<1x128x28x28xf32> {
+  %0 = tg.conv %x, %w stride = [1, 1] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 1 : tensor<1x128x28x28xf32>, tensor<128x128x3x3xf32>
+  func.return %0 : tensor<1x128x28x28xf32>
+}

@@ -94,8 +94,9 @@ class BlockTasks:
     """Tasks that multiply blocks of rows with blocks of columns.
 
     For each range of the reduction, the tile's columns are packed; then, row block by row block, its rows, which are
-    multiplied with all columns, one register block at a time. After the last range, the epilogue runs over each row
-    block. Until then sums are in scratch memory, unless they are the results: those are stored directly.
+    multiplied with all columns, one register block at a time. Rows in place may be multiplied with one block of columns
+    after another instead. After the last range, the epilogue runs over each row block. Until then sums are in scratch
+    memory, unless they are the results: those are stored directly.
     """
 
     def __init__(self, product: Product, code: Code):
@@ -144,19 +145,35 @@ class BlockTasks:
         blocks = (task.row_count + (schedule.rows - 1)) // schedule.rows
 
         def row_block(number: Value) -> None:
-            begin = first = number * schedule.rows
-            if product.extents[1] % schedule.rows:
-                first = begin.at_most(task.row_count - schedule.rows)
-            if task.computed_before is not None:
-                begin = begin.at_least(task.computed_before)
-            computed = begin - first if begin is not first else None
-            rows = RowBlock(first, number if product.ranges > 1 else code.number(0), computed)
-            self.rows.prepare(task, part, first)
+            rows = self._rows(task, number)
+            self.rows.prepare(task, part, rows.first)
             task.each_block(partial(self._block, task, part, rows))
             if not self.sums.are_results:
                 when(code, part.is_last, lambda: self._finish(task, rows))
 
-        sequential(code, blocks, row_block)
+        def column_block(block: ColumnBlock) -> None:
+            sequential(code, blocks, lambda number: self._block(task, part, self._rows(task, number), block))
+
+        def finish(number: Value) -> None:
+            self._finish(task, self._rows(task, number))
+
+        if not schedule.by_columns:
+            sequential(code, blocks, row_block)
+            return
+        task.each_block(column_block)
+        if not self.sums.are_results:
+            when(code, part.is_last, lambda: sequential(code, blocks, finish))
+
+    def _rows(self, task: Task, number: Value) -> RowBlock:
+        """Returns the block of rows with the given index in a tile."""
+        product, schedule = self.product, self.product.schedule
+        begin = first = number * schedule.rows
+        if product.extents[1] % schedule.rows:
+            first = begin.at_most(task.row_count - schedule.rows)
+        if task.computed_before is not None:
+            begin = begin.at_least(task.computed_before)
+        computed = begin - first if begin is not first else None
+        return RowBlock(first, number if self.sums.are_of_tile else self.code.number(0), computed)
 
     def _block(self, task: Task, part: Range, rows: RowBlock, block: ColumnBlock) -> None:
         """Multiplies a block of rows with one of columns."""

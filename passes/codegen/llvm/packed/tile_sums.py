@@ -27,6 +27,7 @@ class TileSums:
 
     Attributes:
         are_results: Whether complete sums are the results, and stored as vectors; otherwise the epilogue reads them.
+        are_of_tile: Whether memory is for the sums of a whole tile, and not of one block of rows after another.
         widths: The ranges of a block of ranges, of a block of blocks, and so on.
         memories: The memory for the sums of each of these, and of all ranges; none if they stay in registers. The first
             one is for complete sums, too.
@@ -35,7 +36,8 @@ class TileSums:
     def __init__(self, product: Product, top: Block):
         self.product, self.are_results = product, _are_results(product)
         schedule, ranges = product.schedule, product.ranges
-        size = (schedule.rows if ranges == 1 else schedule.tile_rows) * product.row_length
+        self.are_of_tile = ranges > 1 or bool(schedule.by_columns)
+        size = (schedule.tile_rows if self.are_of_tile else schedule.rows) * product.row_length
         self.widths = block_widths(ranges, 1, MOST_BLOCKS)
         has_memory = ranges > 1 or not self.are_results
         self.memories = [new_array(top, product.element, size) for _ in range(has_memory + len(self.widths))]

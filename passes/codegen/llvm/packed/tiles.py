@@ -24,6 +24,8 @@ class VectorUnit:
         unaligned: How much longer an iteration takes whose vectors cross the ends of cache lines.
         in_place_bytes: The largest operand whose columns are read in place: it stays in L2, or in L1, where rows that
             are a power of two apart take each other's place.
+        window_bytes: The most bytes of a padded image that a block of columns meets in a range of the reduction, which
+            all rows pass before the next block, so that they find it in L1; 0 if longer ranges are as fast.
     """
 
     registers: int
@@ -32,6 +34,7 @@ class VectorUnit:
     overhead: int = 0
     unaligned: float = 1.0
     in_place_bytes: int = 1 << 19
+    window_bytes: int = 0
 
     def most_rows(self, vectors: int) -> int:
         """Returns the most rows of a block: beside the sums, registers hold vectors of columns, and a row's element."""
@@ -44,7 +47,9 @@ class VectorUnit:
 
 VECTOR_UNITS = {
     16: VectorUnit(registers=32, sums=24, vectors=(3,)),
-    32: VectorUnit(registers=16, sums=12, vectors=(2, 3), overhead=1, unaligned=1.06, in_place_bytes=1 << 15),
+    32: VectorUnit(
+        registers=16, sums=12, vectors=(2, 3), overhead=1, unaligned=1.06, in_place_bytes=1 << 15, window_bytes=1 << 14
+    ),
     64: VectorUnit(registers=32, sums=24, vectors=(2,)),
 }
 """The vector units, by bytes of a vector: those of AVX2 measured on a Zen 3, of AVX-512 on a Zen 5."""

@@ -14,6 +14,7 @@ from tensorgrad.dialects.native_schedules import PackedSchedule
 from tensorgrad.passes.analyses.blocks import evenest, rounded_up
 from tensorgrad.passes.analyses.factors import Factors, factors_of, step_conditions, strides_of
 from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.machine import LINE_BYTES
 from tensorgrad.passes.analyses.windows import Windows, windows_of
 from tensorgrad.passes.codegen.common.sides import Sides, sides_of
 from tensorgrad.passes.codegen.llvm.packed.factors import FactorLayout
@@ -227,6 +228,9 @@ class _Product:
         outer = math.prod(loop_extents(self.stage)[loop] for loop in windows.outer)
         direct_rows = not along_steps and self._reads_rows()
         most_depth = MOST_DEPTH if direct_rows or along_steps else MOST_PACKED_DEPTH
+        has_near = direct_rows and not windows.is_transposed and self._unit.window_bytes > 0
+        near = self._channels_near(windows, lanes * vectors) if has_near else outer
+        most_depth = min(most_depth, near * windows.taps)
         channels = min(-(-outer // -(-self._steps // most_depth)), max(most_depth // windows.taps, 1))
         channels = rounded_up(channels, multiple // math.gcd(windows.taps, multiple))
         planes = channels * math.prod(axis.phases for axis in windows.axes) * windows.pitch
@@ -251,10 +255,21 @@ class _Product:
             gap=gap,
             split=int(windows.axes[-1].is_split),
             along_steps=along_steps,
+            by_columns=int(near < outer),
         )
         # Each tile of a transposed image copies whole lines.
         least = (LEAST_ROWS_PADDED, padded) if windows.is_transposed else (LEAST_ROWS, fewest)
         return cut_tiles(schedule, self.kernel, rest * rows * columns * self._steps, *least, unit)
+
+    def _channels_near(self, windows: Windows, columns: int) -> int:
+        """Returns of how many channels a block of columns finds its windows in L1.
+
+        In each part of a line, neighbouring windows are neighbours, up to as many elements as a window reaches.
+        """
+        *others, along = windows.axes
+        parts = along.phases * math.prod(axis.taps for axis in others)
+        met = parts * ((columns + along.reach) * self._element_bytes + LINE_BYTES)
+        return max(self._unit.window_bytes // met, 1)
 
     def _in_lines(self) -> PackedSchedule:
         """Returns the schedule of several lines at a time, with all lines in registers if there are few."""
