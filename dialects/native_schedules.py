@@ -116,7 +116,7 @@ class PackedSchedule(NativeSchedule):
         along_steps: How many columns have their sums in registers at a time, as vectors along the reduction: if there
             is one row and columns are read from a padded image, or if both operands are contiguous along it and columns
             are read in place; 0 if vectors run along the columns.
-        tail_along: The same for the columns after the last whole block alone, read from a padded image.
+        tail_along: The same for the columns after the last whole block alone, of which each is copied first.
         by_columns: 1 if all rows pass one block of columns, which stays in L1, before the next; 0 if all columns pass
             one block of rows.
     """

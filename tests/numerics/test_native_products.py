@@ -34,7 +34,7 @@ def in_batches(x: Any, y: Any) -> Any:
 
 FUNCTIONS = {"plain": by_columns, "layer": layer, "batches": in_batches, "untransposed": operator.matmul}
 
-SHAPES = ((2, 16, 16), (3, 19, 17), (8, 96, 47), (17, 130, 64), (48, 257, 70))
+SHAPES = ((2, 16, 16), (3, 19, 17), (8, 96, 47), (17, 130, 64), (48, 257, 70), (30, 64, 49), (70, 1088, 50))
 """Rows, iterations and columns: whole vectors and parts of them, one block of rows and several."""
 
 
@@ -68,6 +68,15 @@ def test_vectors_run_along_the_reduction_where_a_transpose_would_cost_more() -> 
     assert schedule_of(by_columns, [array.astype(np.float32) for array in inputs_of(8, 256, 512)]).along_steps
     many = schedule_of(by_columns, [array.astype(np.float32) for array in inputs_of(200, 256, 512)])
     assert not many.along_steps and not many.direct_columns
+
+
+def test_the_last_column_is_summed_along_the_reduction() -> None:
+    """A vector of it would take as long as one of which all lanes count."""
+    one, most = (
+        schedule_of(operator.matmul, [array.astype(np.float32) for array in inputs_of(96, 64, columns, False)])
+        for columns in (49, 63)
+    )
+    assert one.tail_along == 1 and not most.tail_along
 
 
 def test_few_rows_have_more_columns_in_registers() -> None:
@@ -173,14 +182,18 @@ def test_the_order_of_register_blocks_changes_no_bit(name: str, depth: int) -> N
 
     def by(order: int) -> list[NumpyArray]:
         def change(module: ModuleOp) -> None:
-            kernels = [op for op in module.walk() if isinstance(op, KernelOp) and op.schedule is not None]
-            schedules = [kernel.schedule.data for kernel in kernels if kernel.schedule is not None]
-            (place,) = [i for i, schedule in enumerate(schedules) if isinstance(schedule, PackedSchedule)]
-            edited = replace(schedules[place], by_columns=order, depth=min(depth, schedules[place].depth))
-            if edited.pitch:
-                edited = replace(edited, depth=max(edited.depth // 9, 1) * 9)
+            schedules = {
+                kernel: kernel.schedule.data
+                for kernel in module.walk()
+                if isinstance(kernel, KernelOp) and kernel.schedule is not None
+            }
+            ((kernel, schedule),) = (
+                (kernel, schedule) for kernel, schedule in schedules.items() if isinstance(schedule, PackedSchedule)
+            )
+            shortened = min(depth, schedule.depth)
+            edited = replace(schedule, by_columns=order, depth=shortened // 9 * 9 if schedule.pitch else shortened)
             assert edited.direct_rows
-            kernels[place].schedule = ScheduleAttr(edited)
+            kernel.schedule = ScheduleAttr(edited)
 
         return as_native_code(traced(functions[name], inputs), inputs, each=False, change=change)
 

@@ -408,7 +408,7 @@ def test_columns_that_are_apart_are_packed_without_masks() -> None:
     x, w = inputs_of(((1, 48, 18, 18), (160, 48, 1, 1)))
     function = tg.jit(lambda x, w: tg.relu(tg.conv(x, w, stride=2)), device="cpu")
     function(x, w)
-    assert function.module("cpu").count("cpu.masked") == 1
+    assert function.module("cpu").count("cpu.masked") == (host_cpu().vector_bytes == 64)
 
 
 def test_tiles_of_few_small_rows_stay_near() -> None:

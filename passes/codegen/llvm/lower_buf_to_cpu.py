@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.dialects.builtin import IndexType, ModuleOp, f32
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu
-from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.buf import KernelOp, element_bytes
 from tensorgrad.dialects.dispatched import Extents
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.native_schedules import (
@@ -30,8 +30,10 @@ from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.codegen.common.lowering import FunctionLowering, WrittenOnce, flat
 from tensorgrad.passes.codegen.llvm.attention import write_attention
 from tensorgrad.passes.codegen.llvm.counting_sort import write_counting_sort
+from tensorgrad.passes.codegen.llvm.cut_remainders import cut_remainders
 from tensorgrad.passes.codegen.llvm.delinearize_loops import delinearize_loops
 from tensorgrad.passes.codegen.llvm.interchange_folds import interchange_folds
+from tensorgrad.passes.codegen.llvm.loop_kinds import has_fast_masks
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed.tasks import write_packed
 from tensorgrad.passes.codegen.llvm.recipe import write_recipe
@@ -41,9 +43,6 @@ from tensorgrad.passes.codegen.llvm.unswitch import unswitch_loops
 from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.passes.tensors.simplify import simplify_block
 from tensorgrad.runtime.target import CPU, Target
-
-AVX512_BYTES = 64
-"""The size of the vectors that are loaded and stored as fast with a mask as without one, unlike those of AVX2."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class _Lowering(FunctionLowering):
         first, last = code.values(block.args[-2:])
         match team.schedule:
             case LoopsSchedule():
-                has_masks = self.target.vector_bytes == AVX512_BYTES
+                has_masks = has_fast_masks(self.target)
                 write_loops(team.kernel, team.schedule, code, first, last, has_masks)
             case PackedSchedule():
                 write_packed(team.kernel, team.schedule, code, first, last)
@@ -118,6 +117,8 @@ class _Lowering(FunctionLowering):
         unswitch_loops(block, unwritten)
         if split_loops(block):
             hoist_invariants(block, unwritten)
+        if not has_fast_masks(self.target):
+            cut_remainders(block, self.target.vector_bytes // element_bytes(f32))
         if not isinstance(team.schedule, RecipeSchedule):  # a recipe says the order of loops, and of sums
             interchange_folds(block)
             block_sums(block, MOST_TERMS_IN_LANES)

@@ -124,7 +124,7 @@ class LinesInPlace:
 
 
 class TailLines:
-    """The columns after the last whole block, which are copied out of a padded image.
+    """The columns after the last whole block, each copied to where its iterations are neighbours.
 
     Attributes:
         memory: The memory for the copy of each.
@@ -136,9 +136,9 @@ class TailLines:
         is_whole = math.gcd(product.depth, product.shortest) % schedule.lanes == 0
         has_tail = tail is not None and 0 < tail.filled == tail.width
         is_along = has_tail and in_lines and is_whole and not product.conditions
-        if tail is None or not is_along or not isinstance(columns, ImageColumns):
+        if tail is None or not is_along or schedule.pairs:
             raise product.fault("sum its last columns along the reduction, but has none, or not in whole vectors")
-        self.image, self.columns, self.depth = columns.image, tail.filled, product.depth
+        self.columns, self.count, self.depth = columns, tail.filled, product.depth
         self.memory = new_array(top, product.element, tail.filled * product.depth)
 
     def prepare(self, task: Task, part: Range) -> None:
@@ -146,9 +146,8 @@ class TailLines:
         when(task.code, task.is_last, partial(self._copy, task, part))
 
     def _copy(self, task: Task, part: Range) -> None:
-        for i in range(self.columns):
-            column = task.whole_count + i
-            self.image.copy_column(task.code, task.tile, column, part.count, self.memory, i * self.depth)
+        for i in range(self.count):
+            self.columns.copy_column(task, part, task.whole_count + i, self.memory, i * self.depth)
 
     def line(self, task: Task, part: Range, block: ColumnBlock, at: Value, kind: VectorType[Attribute]) -> Read:
         return lambda step: task.code.vector(self.memory, at * self.depth + step, kind)

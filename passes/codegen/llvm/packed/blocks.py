@@ -141,9 +141,10 @@ class Task:
             count_from(code, first_column, whole, schedule.tile_columns) if whole else code.number(0)
         )
         if product.tail is not None:
-            column_count = whole_count + (columns - whole)
-            if is_last is not None:
-                column_count = code.select(is_last, column_count, whole_count)
+            if is_last is None:
+                column_count = code.number(columns)
+            else:
+                column_count = code.select(is_last, whole_count + (columns - whole), whole_count)
         sides, first = (schedule.row, schedule.column), (first_row, first_column)
         extents, expressions = product.extents, product.expressions
         tile = ProductTile(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol, TypeAlias, cast
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.buf import Buffer, buffer_bytes, element_of
 from tensorgrad.passes.analyses.blocks import rounded_up
@@ -49,6 +49,10 @@ class ColumnReader(Protocol):
         """Returns what writes the loads of a register block's columns."""
         ...
 
+    def copy_column(self, task: Task, part: Range, column: Value, memory: SSAValue, start: int) -> None:
+        """Writes the copy of a column's elements, one iteration of a range after another, to another memory."""
+        ...
+
 
 def columns_of(product: Product, code: Code) -> PackedColumns | ColumnsInPlace | ImageColumns:
     """Returns how a product's schedule reads its columns."""
@@ -75,6 +79,9 @@ class ColumnsInPlace:
         factor = self.product.column_factor(task.tile, part.start)
         parts = block.columns.parts(self.product.element)
         return lambda step: factor.vectors(task.code, block.first, step, parts)
+
+    def copy_column(self, task: Task, part: Range, column: Value, memory: SSAValue, start: int) -> None:
+        _copy_column(self.product, task, part, column, memory, start)
 
 
 class PackedColumns:
@@ -134,9 +141,18 @@ class PackedColumns:
 
         return at
 
+    def copy_column(self, task: Task, part: Range, column: Value, memory: SSAValue, start: int) -> None:
+        _copy_column(self.product, task, part, column, memory, start)
+
     def _panel(self, block: ColumnBlock) -> Value:
         """Returns where a block's panel begins."""
         return block.offset * self.panels.length
+
+
+def _copy_column(product: Product, task: Task, part: Range, column: Value, memory: SSAValue, start: int) -> None:
+    """Writes the copy of a column out of the product's operands."""
+    code, factor = task.code, product.column_factor(task.tile, part.start)
+    factor.over_steps(code, column, part.count, lambda step, value: code.put(value, memory, step + start))
 
 
 def _panels(product: Product, top: Block) -> Panels:
@@ -200,3 +216,6 @@ class ImageColumns:
     def vectors(self, task: Task, part: Range, block: ColumnBlock) -> Vectors:
         parts = block.columns.parts(self.product.element)
         return lambda step: self.image.vectors(task.code, task.tile, block.first, step, parts)
+
+    def copy_column(self, task: Task, part: Range, column: Value, memory: SSAValue, start: int) -> None:
+        self.image.copy_column(task.code, task.tile, column, part.count, memory, start)

@@ -48,6 +48,7 @@ from tensorgrad.passes.codegen.llvm.packed.tiles import (
     evened,
     extents_of,
     reads_rows,
+    tail_along,
 )
 from tensorgrad.passes.codegen.llvm.packed.windows_schedule import padded_schedules, schedules_across_lines
 from tensorgrad.runtime.target import Target
@@ -342,6 +343,9 @@ def _schedule(
         direct_columns=int(direct_columns),
         pairs=int(has_pairs),
     )
+    behind = tail_along(columns % block_columns, lanes, block_rows, unit) if direct_columns and direct_rows else 0
+    if behind and along is not None and along.step == 1 and math.gcd(steps, depth) % lanes == 0:
+        packed = replace(packed, tail_along=behind)
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
     return cut_tiles(packed, kernel, rest * rows * columns * steps, least_rows, columns if is_whole else 0)

@@ -84,6 +84,19 @@ LEAST_ROWS = 128
 """The fewest rows of a tile whose columns are packed, since each tile repeats that work."""
 
 
+TAIL_SHARE = 4
+"""Columns after the last block are summed along the reduction if they are at most a vector's lanes by this."""
+
+
+def tail_along(behind: int, lanes: int, rows: int, unit: VectorUnit) -> int:
+    """Returns how many of a few columns after the last block have sums of some rows along the reduction at a time.
+
+    A vector of them would take as long as one of which all lanes count. 0 if there are none, or too many.
+    """
+    at_once = 1 << max(unit.sums // rows, 1).bit_length() - 1
+    return math.gcd(behind, at_once) if 0 < behind <= lanes // TAIL_SHARE else 0
+
+
 def extents_of(kernel: KernelOp, sides: Sides) -> tuple[int, int, int]:
     """Returns the extents of everything else, of the rows and of the columns of a product."""
     row, column = sides

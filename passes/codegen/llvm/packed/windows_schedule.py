@@ -33,6 +33,7 @@ from tensorgrad.passes.codegen.llvm.packed.tiles import (
     evened,
     extents_of,
     reads_rows,
+    tail_along,
 )
 from tensorgrad.runtime.target import Target
 
@@ -50,9 +51,6 @@ LEAST_LINES = 4
 
 MOST_VECTORS = 4
 """The most vectors of columns in a register block that are tried for few columns after the last block."""
-
-TAIL_SHARE = 4
-"""Columns after the last block are summed along the reduction if they are at most a vector's lanes by this."""
 
 
 def padded_schedules(kernel: KernelOp, stage: GenericOp, target: Target) -> Iterator[PackedSchedule]:
@@ -188,13 +186,13 @@ class _Product:
     def _with_tail(self, windows: Windows, vectors: int) -> PackedSchedule | None:
         """Returns the schedule that sums few columns after the last block along the reduction; `None` if it can't."""
         behind, block_rows = self._extents[2] % (vectors * self._lanes), self._block_rows(vectors)
-        if not (0 < behind <= self._lanes // TAIL_SHARE and self._lies_along_steps(block_rows)):
+        at_once = tail_along(behind, self._lanes, block_rows, self._unit)
+        if not (at_once and self._lies_along_steps(block_rows)):
             return None
-        at_once = max(1, 1 << (self._unit.sums // block_rows).bit_length() - 1)
         schedule = self._padded(windows, 0, block_rows, vectors, self._lanes)
         if schedule.depth % self._lanes or self._steps % self._lanes:
             return None
-        return replace(schedule, tail_along=math.gcd(behind, at_once))
+        return replace(schedule, tail_along=at_once)
 
     def _block_rows(self, vectors: int) -> int:
         """Returns the rows of a register block with so many vectors of columns."""

@@ -32,7 +32,7 @@ func.func @positive(%x: tensor<8xf32>) -> tensor<8xi1> {
 // CHECK-NEXT:   %21 = llvm.getelementptr inbounds %1[%15] : (!llvm.ptr, i64) -> !llvm.ptr, i32
 // CHECK-NEXT:   llvm.store %20, %21 {cpu.loop = 0 : i64, alignment = 4 : i64} : i32, !llvm.ptr
 // CHECK-NEXT:   %22 = llvm.add %15, %6 overflow<nsw> : i64
-// CHECK-NEXT:   llvm.br ^bb3(%22 : i64) {cpu.loop = 0 : i64, cpu.masked}
+// CHECK-NEXT:   llvm.br ^bb3(%22 : i64) {cpu.loop = 0 : i64}
 // CHECK-NEXT: ^bb5:
 // CHECK-NEXT:   %23 = llvm.add %13, %6 overflow<nsw> : i64
 // CHECK-NEXT:   llvm.br ^bb1(%23 : i64)

@@ -30,7 +30,7 @@ func.func @causal(%q: memref<4x64x8xf32> {tg.name = "q", tg.role = "input"}, %o:
 // CHECK:            vector.fma
 // Scores are masked only in tiles that the causal mask cuts.
 // CHECK:          scf.if
-// CHECK:            cpu.masked
+// CHECK:            cpu.parallel
 // Online softmax: the running maximum, the weights and their sum.
 // CHECK:          arith.cmpf olt
 // CHECK:          math.exp

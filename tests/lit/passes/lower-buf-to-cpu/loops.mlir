@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
 
-// Pointwise: the inner loop is over a block of the last grid axis, here a whole row; one too short for a vector is masked.
+// Pointwise: the inner loop is over a block of the last grid axis, here a whole row; one too short for a vector is no loop, as masks of AVX2 are slow.
 func.func @points(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf32> {
   %0 = tg.broadcast %b shape = [100, 3] dims = [1] : tensor<3xf32>
   %1 = tg.add %x, %0 : tensor<100x3xf32>, tensor<100x3xf32>
@@ -18,15 +18,23 @@ func.func @points(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf32>
 // CHECK-NEXT:   %12 = arith.constant 3 : index
 // CHECK-NEXT:   scf.for %13 = %6 to %9 step %10 {
 // CHECK-NEXT:     %14 = arith.muli %13, %12 : index
-// CHECK-NEXT:     scf.for %15 = %11 to %12 step %10 {
-// CHECK-NEXT:       %16 = arith.addi %14, %15 : index
-// CHECK-NEXT:       %17 = memref.load %0[%16] : memref<300xf32>
-// CHECK-NEXT:       %18 = memref.load %1[%15] : memref<3xf32>
-// CHECK-NEXT:       %19 = arith.addf %17, %18 : f32
-// CHECK-NEXT:       memref.store %19, %2[%16] : memref<300xf32>
-// CHECK-NEXT:     } {cpu.parallel, cpu.masked}
+// CHECK-NEXT:     %15 = arith.addi %14, %11 : index
+// CHECK-NEXT:     %16 = memref.load %0[%15] : memref<300xf32>
+// CHECK-NEXT:     %17 = memref.load %1[%11] : memref<3xf32>
+// CHECK-NEXT:     %18 = arith.addf %16, %17 : f32
+// CHECK-NEXT:     memref.store %18, %2[%15] : memref<300xf32>
+// CHECK-NEXT:     %19 = arith.addi %14, %10 : index
+// CHECK-NEXT:     %20 = memref.load %0[%19] : memref<300xf32>
+// CHECK-NEXT:     %21 = memref.load %1[%10] : memref<3xf32>
+// CHECK-NEXT:     %22 = arith.addf %20, %21 : f32
+// CHECK-NEXT:     memref.store %22, %2[%19] : memref<300xf32>
+// CHECK-NEXT:     %23 = arith.constant 2 : index
+// CHECK-NEXT:     %24 = arith.addi %14, %23 : index
+// CHECK-NEXT:     %25 = memref.load %0[%24] : memref<300xf32>
+// CHECK-NEXT:     %26 = memref.load %1[%23] : memref<3xf32>
+// CHECK-NEXT:     %27 = arith.addf %25, %26 : f32
+// CHECK-NEXT:     memref.store %27, %2[%24] : memref<300xf32>
 // CHECK-NEXT:   }
-// CHECK-NEXT: }
 // CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2412 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %b, %2) : memref<100x3xf32>, memref<3xf32>, memref<100x3xf32>
 
 // -----

@@ -39,7 +39,7 @@ func.func @windows(%x: tensor<16x2x3x4xf32>, %w: tensor<64x2x3x3xf32>) -> tensor
 // CHECK:                  %[[VALUE:[0-9]+]] = arith.select %[[INSIDE]]
 // CHECK-NEXT:             %[[TO:[0-9]+]] = arith.addi %[[CORNER]], %[[PLACE]] : index
 // CHECK-NEXT:             memref.store %[[VALUE]], %[[PACKED:[0-9]+]][%[[TO]]] : memref<3456xf32>
-// CHECK-NEXT:           } {cpu.parallel, cpu.masked}
+// CHECK-NEXT:           } {cpu.parallel}
 // CHECK:          vector.load %[[PACKED]]
 // CHECK:          vector.fma
 // CHECK:        buf.dispatch @packed0 workgroups = [1, 1, 1]

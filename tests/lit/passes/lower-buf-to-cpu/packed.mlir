@@ -90,7 +90,7 @@ func.func @product(%x: tensor<4x3xf32>, %w: tensor<3x8xf32>, %b: tensor<8xf32>) 
 // CHECK-NEXT:           %85 = arith.addf %83, %84 : f32
 // CHECK-NEXT:           %86 = arith.addi %79, %81 : index
 // CHECK-NEXT:           memref.store %85, %3[%86] : memref<32xf32>
-// CHECK-NEXT:         } {cpu.parallel, cpu.masked}
+// CHECK-NEXT:         } {cpu.parallel}
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
 // CHECK-NEXT:   }
@@ -293,212 +293,231 @@ func.func @transposed_edge(%x: tensor<8x8xf32>, %w: tensor<6x8xf32>) -> tensor<8
 // CHECK-NEXT:   %10 = arith.constant 8 : index
 // CHECK-NEXT:   %11 = arith.muli %9, %10 : index
 // CHECK-NEXT:   %12 = arith.constant 6 : index
-// CHECK-NEXT:   %13 = arith.addi %9, %12 : index
-// CHECK-NEXT:   %14 = arith.subi %13, %12 : index
-// CHECK-NEXT:   %15 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:   %16 = arith.constant 7 : index
-// CHECK-NEXT:   %17 = arith.addi %10, %16 : index
-// CHECK-NEXT:   %18 = arith.divui %17, %10 : index
-// CHECK-NEXT:   %19 = arith.constant 2 : index
-// CHECK-NEXT:   %20 = arith.constant 16 : index
-// CHECK-NEXT:   %21 = arith.constant 3 : index
-// CHECK-NEXT:   %22 = arith.constant 24 : index
-// CHECK-NEXT:   %23 = arith.constant 4 : index
-// CHECK-NEXT:   %24 = arith.constant 32 : index
-// CHECK-NEXT:   %25 = arith.constant 5 : index
-// CHECK-NEXT:   %26 = arith.constant 40 : index
-// CHECK-NEXT:   %27 = arith.constant 48 : index
-// CHECK-NEXT:   %28 = arith.constant 56 : index
-// CHECK-NEXT:   %29 = vector.broadcast %15 : f32 to vector<8xf32>
-// CHECK-NEXT:   %30 = arith.constant 128 : index
-// CHECK-NEXT:   %31 = arith.muli %9, %30 : index
-// CHECK-NEXT:   %32 = arith.addi %31, %14 : index
-// CHECK-NEXT:   %33 = arith.addi %32, %20 : index
-// CHECK-NEXT:   %34 = arith.addi %32, %24 : index
-// CHECK-NEXT:   %35 = arith.addi %32, %27 : index
-// CHECK-NEXT:   %36 = arith.constant 64 : index
-// CHECK-NEXT:   %37 = arith.addi %32, %36 : index
-// CHECK-NEXT:   %38 = arith.constant 80 : index
-// CHECK-NEXT:   %39 = arith.addi %32, %38 : index
-// CHECK-NEXT:   %40 = arith.constant 96 : index
-// CHECK-NEXT:   %41 = arith.addi %32, %40 : index
-// CHECK-NEXT:   %42 = arith.constant 112 : index
-// CHECK-NEXT:   %43 = arith.addi %32, %42 : index
-// CHECK-NEXT:   scf.for %44 = %3 to %4 step %8 {
-// CHECK-NEXT:     scf.for %45 = %9 to %8 step %8 {
-// CHECK-NEXT:       %46 = arith.muli %45, %10 : index
-// CHECK-NEXT:       %47 = arith.addi %14, %46 : index
-// CHECK-NEXT:       %48 = arith.addi %11, %46 : index
-// CHECK-NEXT:       %49 = arith.maxui %12, %46 : index
-// CHECK-NEXT:       %50 = arith.subi %49, %46 : index
-// CHECK-NEXT:       %51 = arith.minui %10, %50 : index
-// CHECK-NEXT:       scf.for %52 = %9 to %51 step %8 {
-// CHECK-NEXT:         %53 = arith.addi %47, %52 : index
-// CHECK-NEXT:         %54 = arith.muli %52, %10 : index
-// CHECK-NEXT:         %55 = arith.addi %11, %53 : index
-// CHECK-NEXT:         %56 = arith.muli %55, %10 : index
-// CHECK-NEXT:         scf.for %57 = %9 to %10 step %8 {
-// CHECK-NEXT:           %58 = arith.addi %9, %57 : index
-// CHECK-NEXT:           %59 = arith.addi %56, %58 : index
-// CHECK-NEXT:           %60 = memref.load %1[%59] : memref<48xf32>
-// CHECK-NEXT:           %61 = arith.addi %54, %57 : index
-// CHECK-NEXT:           memref.store %60, %7[%61] : memref<64xf32>
+// CHECK-NEXT:   %13 = arith.subi %12, %12 : index
+// CHECK-NEXT:   %14 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %15 = arith.constant 7 : index
+// CHECK-NEXT:   %16 = arith.addi %10, %15 : index
+// CHECK-NEXT:   %17 = arith.divui %16, %10 : index
+// CHECK-NEXT:   %18 = arith.constant 2 : index
+// CHECK-NEXT:   %19 = arith.constant 16 : index
+// CHECK-NEXT:   %20 = arith.constant 3 : index
+// CHECK-NEXT:   %21 = arith.constant 24 : index
+// CHECK-NEXT:   %22 = arith.constant 4 : index
+// CHECK-NEXT:   %23 = arith.constant 32 : index
+// CHECK-NEXT:   %24 = arith.constant 5 : index
+// CHECK-NEXT:   %25 = arith.constant 40 : index
+// CHECK-NEXT:   %26 = arith.constant 48 : index
+// CHECK-NEXT:   %27 = arith.constant 56 : index
+// CHECK-NEXT:   %28 = vector.broadcast %14 : f32 to vector<8xf32>
+// CHECK-NEXT:   %29 = arith.constant 128 : index
+// CHECK-NEXT:   %30 = arith.muli %9, %29 : index
+// CHECK-NEXT:   %31 = arith.addi %30, %13 : index
+// CHECK-NEXT:   %32 = arith.addi %31, %19 : index
+// CHECK-NEXT:   %33 = arith.addi %31, %23 : index
+// CHECK-NEXT:   %34 = arith.addi %31, %26 : index
+// CHECK-NEXT:   %35 = arith.constant 64 : index
+// CHECK-NEXT:   %36 = arith.addi %31, %35 : index
+// CHECK-NEXT:   %37 = arith.constant 80 : index
+// CHECK-NEXT:   %38 = arith.addi %31, %37 : index
+// CHECK-NEXT:   %39 = arith.constant 96 : index
+// CHECK-NEXT:   %40 = arith.addi %31, %39 : index
+// CHECK-NEXT:   %41 = arith.constant 112 : index
+// CHECK-NEXT:   %42 = arith.addi %31, %41 : index
+// CHECK-NEXT:   scf.for %43 = %3 to %4 step %8 {
+// CHECK-NEXT:     scf.for %44 = %9 to %8 step %8 {
+// CHECK-NEXT:       %45 = arith.muli %44, %10 : index
+// CHECK-NEXT:       %46 = arith.addi %13, %45 : index
+// CHECK-NEXT:       %47 = arith.addi %11, %45 : index
+// CHECK-NEXT:       %48 = arith.maxui %12, %45 : index
+// CHECK-NEXT:       %49 = arith.subi %48, %45 : index
+// CHECK-NEXT:       %50 = arith.minui %10, %49 : index
+// CHECK-NEXT:       scf.for %51 = %9 to %50 step %8 {
+// CHECK-NEXT:         %52 = arith.addi %46, %51 : index
+// CHECK-NEXT:         %53 = arith.muli %51, %10 : index
+// CHECK-NEXT:         %54 = arith.addi %11, %52 : index
+// CHECK-NEXT:         %55 = arith.muli %54, %10 : index
+// CHECK-NEXT:         scf.for %56 = %9 to %10 step %8 {
+// CHECK-NEXT:           %57 = arith.addi %9, %56 : index
+// CHECK-NEXT:           %58 = arith.addi %55, %57 : index
+// CHECK-NEXT:           %59 = memref.load %1[%58] : memref<48xf32>
+// CHECK-NEXT:           %60 = arith.addi %53, %56 : index
+// CHECK-NEXT:           memref.store %59, %7[%60] : memref<64xf32>
 // CHECK-NEXT:         } {cpu.parallel}
 // CHECK-NEXT:       }
-// CHECK-NEXT:       scf.for %62 = %51 to %10 step %8 {
-// CHECK-NEXT:         %63 = arith.muli %62, %10 : index
-// CHECK-NEXT:         scf.for %64 = %9 to %10 step %8 {
-// CHECK-NEXT:           %65 = arith.addi %63, %64 : index
-// CHECK-NEXT:           memref.store %15, %7[%65] : memref<64xf32>
+// CHECK-NEXT:       scf.for %61 = %50 to %10 step %8 {
+// CHECK-NEXT:         %62 = arith.muli %61, %10 : index
+// CHECK-NEXT:         scf.for %63 = %9 to %10 step %8 {
+// CHECK-NEXT:           %64 = arith.addi %62, %63 : index
+// CHECK-NEXT:           memref.store %14, %7[%64] : memref<64xf32>
 // CHECK-NEXT:         } {cpu.parallel}
 // CHECK-NEXT:       }
-// CHECK-NEXT:       scf.for %66 = %9 to %18 step %8 {
-// CHECK-NEXT:         %67 = arith.muli %66, %10 : index
-// CHECK-NEXT:         %68 = vector.load %7[%67] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %69 = arith.addi %67, %10 : index
-// CHECK-NEXT:         %70 = vector.load %7[%69] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %71 = arith.addi %67, %20 : index
-// CHECK-NEXT:         %72 = vector.load %7[%71] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %73 = arith.addi %67, %22 : index
-// CHECK-NEXT:         %74 = vector.load %7[%73] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %75 = arith.addi %67, %24 : index
-// CHECK-NEXT:         %76 = vector.load %7[%75] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %77 = arith.addi %67, %26 : index
-// CHECK-NEXT:         %78 = vector.load %7[%77] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %79 = arith.addi %67, %27 : index
-// CHECK-NEXT:         %80 = vector.load %7[%79] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %81 = arith.addi %67, %28 : index
-// CHECK-NEXT:         %82 = vector.load %7[%81] : memref<64xf32>, vector<8xf32>
-// CHECK-NEXT:         %83 = arith.muli %67, %10 : index
-// CHECK-NEXT:         %84 = arith.addi %48, %83 : index
-// CHECK-NEXT:         %85 = vector.shuffle %68, %70 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %86 = vector.shuffle %68, %70 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %87 = vector.shuffle %72, %74 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %88 = vector.shuffle %72, %74 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %89 = vector.shuffle %76, %78 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %90 = vector.shuffle %76, %78 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %91 = vector.shuffle %80, %82 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %92 = vector.shuffle %80, %82 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %93 = vector.shuffle %85, %87 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %94 = vector.shuffle %85, %87 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %95 = vector.shuffle %86, %88 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %96 = vector.shuffle %86, %88 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %97 = vector.shuffle %89, %91 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %98 = vector.shuffle %89, %91 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %99 = vector.shuffle %90, %92 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %100 = vector.shuffle %90, %92 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %101 = vector.shuffle %93, %97 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %102 = vector.shuffle %93, %97 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %103 = vector.shuffle %95, %99 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %104 = vector.shuffle %95, %99 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %105 = vector.shuffle %94, %98 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %106 = vector.shuffle %94, %98 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %107 = vector.shuffle %96, %100 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         %108 = vector.shuffle %96, %100 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
-// CHECK-NEXT:         vector.store %101, %6[%84] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %109 = arith.addi %84, %10 : index
-// CHECK-NEXT:         vector.store %103, %6[%109] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %110 = arith.addi %84, %20 : index
-// CHECK-NEXT:         vector.store %105, %6[%110] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %111 = arith.addi %84, %22 : index
-// CHECK-NEXT:         vector.store %107, %6[%111] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %112 = arith.addi %84, %24 : index
-// CHECK-NEXT:         vector.store %102, %6[%112] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %113 = arith.addi %84, %26 : index
-// CHECK-NEXT:         vector.store %104, %6[%113] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %114 = arith.addi %84, %27 : index
-// CHECK-NEXT:         vector.store %106, %6[%114] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %115 = arith.addi %84, %28 : index
-// CHECK-NEXT:         vector.store %108, %6[%115] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       scf.for %65 = %9 to %17 step %8 {
+// CHECK-NEXT:         %66 = arith.muli %65, %10 : index
+// CHECK-NEXT:         %67 = vector.load %7[%66] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %68 = arith.addi %66, %10 : index
+// CHECK-NEXT:         %69 = vector.load %7[%68] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %70 = arith.addi %66, %19 : index
+// CHECK-NEXT:         %71 = vector.load %7[%70] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %72 = arith.addi %66, %21 : index
+// CHECK-NEXT:         %73 = vector.load %7[%72] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %74 = arith.addi %66, %23 : index
+// CHECK-NEXT:         %75 = vector.load %7[%74] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %76 = arith.addi %66, %25 : index
+// CHECK-NEXT:         %77 = vector.load %7[%76] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %78 = arith.addi %66, %26 : index
+// CHECK-NEXT:         %79 = vector.load %7[%78] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %80 = arith.addi %66, %27 : index
+// CHECK-NEXT:         %81 = vector.load %7[%80] : memref<64xf32>, vector<8xf32>
+// CHECK-NEXT:         %82 = arith.muli %66, %10 : index
+// CHECK-NEXT:         %83 = arith.addi %47, %82 : index
+// CHECK-NEXT:         %84 = vector.shuffle %67, %69 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %85 = vector.shuffle %67, %69 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %86 = vector.shuffle %71, %73 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %87 = vector.shuffle %71, %73 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %88 = vector.shuffle %75, %77 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %89 = vector.shuffle %75, %77 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %90 = vector.shuffle %79, %81 [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %91 = vector.shuffle %79, %81 [1, 9, 3, 11, 5, 13, 7, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %92 = vector.shuffle %84, %86 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %93 = vector.shuffle %84, %86 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %94 = vector.shuffle %85, %87 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %95 = vector.shuffle %85, %87 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %96 = vector.shuffle %88, %90 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %97 = vector.shuffle %88, %90 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %98 = vector.shuffle %89, %91 [0, 1, 8, 9, 4, 5, 12, 13] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %99 = vector.shuffle %89, %91 [2, 3, 10, 11, 6, 7, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %100 = vector.shuffle %92, %96 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %101 = vector.shuffle %92, %96 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %102 = vector.shuffle %94, %98 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %103 = vector.shuffle %94, %98 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %104 = vector.shuffle %93, %97 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %105 = vector.shuffle %93, %97 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %106 = vector.shuffle %95, %99 [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         %107 = vector.shuffle %95, %99 [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %100, %6[%83] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %108 = arith.addi %83, %10 : index
+// CHECK-NEXT:         vector.store %102, %6[%108] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %109 = arith.addi %83, %19 : index
+// CHECK-NEXT:         vector.store %104, %6[%109] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %110 = arith.addi %83, %21 : index
+// CHECK-NEXT:         vector.store %106, %6[%110] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %111 = arith.addi %83, %23 : index
+// CHECK-NEXT:         vector.store %101, %6[%111] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %112 = arith.addi %83, %25 : index
+// CHECK-NEXT:         vector.store %103, %6[%112] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %113 = arith.addi %83, %26 : index
+// CHECK-NEXT:         vector.store %105, %6[%113] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %114 = arith.addi %83, %27 : index
+// CHECK-NEXT:         vector.store %107, %6[%114] : memref<128xf32>, vector<8xf32>
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
-// CHECK-NEXT:     scf.for %116 = %9 to %18 step %8 {
-// CHECK-NEXT:       %117 = arith.muli %116, %10 : index
-// CHECK-NEXT:       %118 = arith.addi %11, %117 : index
-// CHECK-NEXT:       %119 = arith.addi %117, %8 : index
-// CHECK-NEXT:       %120 = arith.addi %11, %119 : index
-// CHECK-NEXT:       %121 = arith.addi %117, %19 : index
-// CHECK-NEXT:       %122 = arith.addi %11, %121 : index
-// CHECK-NEXT:       %123 = arith.addi %117, %21 : index
-// CHECK-NEXT:       %124 = arith.addi %11, %123 : index
-// CHECK-NEXT:       %125 = arith.addi %117, %23 : index
-// CHECK-NEXT:       %126 = arith.addi %11, %125 : index
-// CHECK-NEXT:       %127 = arith.addi %117, %25 : index
-// CHECK-NEXT:       %128 = arith.addi %11, %127 : index
-// CHECK-NEXT:       %129 = arith.addi %117, %12 : index
-// CHECK-NEXT:       %130 = arith.addi %11, %129 : index
-// CHECK-NEXT:       %131 = arith.addi %117, %16 : index
-// CHECK-NEXT:       %132 = arith.addi %11, %131 : index
-// CHECK-NEXT:       %133 = arith.muli %118, %10 : index
-// CHECK-NEXT:       %134 = arith.muli %120, %10 : index
-// CHECK-NEXT:       %135 = arith.muli %122, %10 : index
-// CHECK-NEXT:       %136 = arith.muli %124, %10 : index
-// CHECK-NEXT:       %137 = arith.muli %126, %10 : index
-// CHECK-NEXT:       %138 = arith.muli %128, %10 : index
-// CHECK-NEXT:       %139 = arith.muli %130, %10 : index
-// CHECK-NEXT:       %140 = arith.muli %132, %10 : index
-// CHECK-NEXT:       %141, %142, %143, %144, %145, %146, %147, %148 = scf.for %149 = %9 to %10 step %8 iter_args(%150 = %29, %151 = %29, %152 = %29, %153 = %29, %154 = %29, %155 = %29, %156 = %29, %157 = %29) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) {
-// CHECK-NEXT:         %158 = arith.muli %149, %10 : index
-// CHECK-NEXT:         %159 = arith.addi %11, %158 : index
-// CHECK-NEXT:         %160 = vector.load %6[%159] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:         %161 = arith.addi %9, %149 : index
-// CHECK-NEXT:         %162 = arith.addi %133, %161 : index
-// CHECK-NEXT:         %163 = memref.load %0[%162] : memref<64xf32>
-// CHECK-NEXT:         %164 = vector.broadcast %163 : f32 to vector<8xf32>
-// CHECK-NEXT:         %165 = vector.fma %164, %160, %150 : vector<8xf32>
-// CHECK-NEXT:         %166 = arith.addi %134, %161 : index
-// CHECK-NEXT:         %167 = memref.load %0[%166] : memref<64xf32>
-// CHECK-NEXT:         %168 = vector.broadcast %167 : f32 to vector<8xf32>
-// CHECK-NEXT:         %169 = vector.fma %168, %160, %151 : vector<8xf32>
-// CHECK-NEXT:         %170 = arith.addi %135, %161 : index
-// CHECK-NEXT:         %171 = memref.load %0[%170] : memref<64xf32>
-// CHECK-NEXT:         %172 = vector.broadcast %171 : f32 to vector<8xf32>
-// CHECK-NEXT:         %173 = vector.fma %172, %160, %152 : vector<8xf32>
-// CHECK-NEXT:         %174 = arith.addi %136, %161 : index
-// CHECK-NEXT:         %175 = memref.load %0[%174] : memref<64xf32>
-// CHECK-NEXT:         %176 = vector.broadcast %175 : f32 to vector<8xf32>
-// CHECK-NEXT:         %177 = vector.fma %176, %160, %153 : vector<8xf32>
-// CHECK-NEXT:         %178 = arith.addi %137, %161 : index
-// CHECK-NEXT:         %179 = memref.load %0[%178] : memref<64xf32>
-// CHECK-NEXT:         %180 = vector.broadcast %179 : f32 to vector<8xf32>
-// CHECK-NEXT:         %181 = vector.fma %180, %160, %154 : vector<8xf32>
-// CHECK-NEXT:         %182 = arith.addi %138, %161 : index
-// CHECK-NEXT:         %183 = memref.load %0[%182] : memref<64xf32>
-// CHECK-NEXT:         %184 = vector.broadcast %183 : f32 to vector<8xf32>
-// CHECK-NEXT:         %185 = vector.fma %184, %160, %155 : vector<8xf32>
-// CHECK-NEXT:         %186 = arith.addi %139, %161 : index
-// CHECK-NEXT:         %187 = memref.load %0[%186] : memref<64xf32>
-// CHECK-NEXT:         %188 = vector.broadcast %187 : f32 to vector<8xf32>
-// CHECK-NEXT:         %189 = vector.fma %188, %160, %156 : vector<8xf32>
-// CHECK-NEXT:         %190 = arith.addi %140, %161 : index
-// CHECK-NEXT:         %191 = memref.load %0[%190] : memref<64xf32>
-// CHECK-NEXT:         %192 = vector.broadcast %191 : f32 to vector<8xf32>
-// CHECK-NEXT:         %193 = vector.fma %192, %160, %157 : vector<8xf32>
-// CHECK-NEXT:         scf.yield %165, %169, %173, %177, %181, %185, %189, %193 : vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:     scf.for %115 = %9 to %17 step %8 {
+// CHECK-NEXT:       %116 = arith.muli %115, %10 : index
+// CHECK-NEXT:       %117 = arith.addi %11, %116 : index
+// CHECK-NEXT:       %118 = arith.addi %116, %8 : index
+// CHECK-NEXT:       %119 = arith.addi %11, %118 : index
+// CHECK-NEXT:       %120 = arith.addi %116, %18 : index
+// CHECK-NEXT:       %121 = arith.addi %11, %120 : index
+// CHECK-NEXT:       %122 = arith.addi %116, %20 : index
+// CHECK-NEXT:       %123 = arith.addi %11, %122 : index
+// CHECK-NEXT:       %124 = arith.addi %116, %22 : index
+// CHECK-NEXT:       %125 = arith.addi %11, %124 : index
+// CHECK-NEXT:       %126 = arith.addi %116, %24 : index
+// CHECK-NEXT:       %127 = arith.addi %11, %126 : index
+// CHECK-NEXT:       %128 = arith.addi %116, %12 : index
+// CHECK-NEXT:       %129 = arith.addi %11, %128 : index
+// CHECK-NEXT:       %130 = arith.addi %116, %15 : index
+// CHECK-NEXT:       %131 = arith.addi %11, %130 : index
+// CHECK-NEXT:       %132 = arith.muli %117, %10 : index
+// CHECK-NEXT:       %133 = arith.muli %119, %10 : index
+// CHECK-NEXT:       %134 = arith.muli %121, %10 : index
+// CHECK-NEXT:       %135 = arith.muli %123, %10 : index
+// CHECK-NEXT:       %136 = arith.muli %125, %10 : index
+// CHECK-NEXT:       %137 = arith.muli %127, %10 : index
+// CHECK-NEXT:       %138 = arith.muli %129, %10 : index
+// CHECK-NEXT:       %139 = arith.muli %131, %10 : index
+// CHECK-NEXT:       %140, %141, %142, %143, %144, %145, %146, %147 = scf.for %148 = %9 to %10 step %8 iter_args(%149 = %28, %150 = %28, %151 = %28, %152 = %28, %153 = %28, %154 = %28, %155 = %28, %156 = %28) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) {
+// CHECK-NEXT:         %157 = arith.muli %148, %10 : index
+// CHECK-NEXT:         %158 = arith.addi %11, %157 : index
+// CHECK-NEXT:         %159 = vector.load %6[%158] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:         %160 = arith.addi %9, %148 : index
+// CHECK-NEXT:         %161 = arith.addi %132, %160 : index
+// CHECK-NEXT:         %162 = memref.load %0[%161] : memref<64xf32>
+// CHECK-NEXT:         %163 = vector.broadcast %162 : f32 to vector<8xf32>
+// CHECK-NEXT:         %164 = vector.fma %163, %159, %149 : vector<8xf32>
+// CHECK-NEXT:         %165 = arith.addi %133, %160 : index
+// CHECK-NEXT:         %166 = memref.load %0[%165] : memref<64xf32>
+// CHECK-NEXT:         %167 = vector.broadcast %166 : f32 to vector<8xf32>
+// CHECK-NEXT:         %168 = vector.fma %167, %159, %150 : vector<8xf32>
+// CHECK-NEXT:         %169 = arith.addi %134, %160 : index
+// CHECK-NEXT:         %170 = memref.load %0[%169] : memref<64xf32>
+// CHECK-NEXT:         %171 = vector.broadcast %170 : f32 to vector<8xf32>
+// CHECK-NEXT:         %172 = vector.fma %171, %159, %151 : vector<8xf32>
+// CHECK-NEXT:         %173 = arith.addi %135, %160 : index
+// CHECK-NEXT:         %174 = memref.load %0[%173] : memref<64xf32>
+// CHECK-NEXT:         %175 = vector.broadcast %174 : f32 to vector<8xf32>
+// CHECK-NEXT:         %176 = vector.fma %175, %159, %152 : vector<8xf32>
+// CHECK-NEXT:         %177 = arith.addi %136, %160 : index
+// CHECK-NEXT:         %178 = memref.load %0[%177] : memref<64xf32>
+// CHECK-NEXT:         %179 = vector.broadcast %178 : f32 to vector<8xf32>
+// CHECK-NEXT:         %180 = vector.fma %179, %159, %153 : vector<8xf32>
+// CHECK-NEXT:         %181 = arith.addi %137, %160 : index
+// CHECK-NEXT:         %182 = memref.load %0[%181] : memref<64xf32>
+// CHECK-NEXT:         %183 = vector.broadcast %182 : f32 to vector<8xf32>
+// CHECK-NEXT:         %184 = vector.fma %183, %159, %154 : vector<8xf32>
+// CHECK-NEXT:         %185 = arith.addi %138, %160 : index
+// CHECK-NEXT:         %186 = memref.load %0[%185] : memref<64xf32>
+// CHECK-NEXT:         %187 = vector.broadcast %186 : f32 to vector<8xf32>
+// CHECK-NEXT:         %188 = vector.fma %187, %159, %155 : vector<8xf32>
+// CHECK-NEXT:         %189 = arith.addi %139, %160 : index
+// CHECK-NEXT:         %190 = memref.load %0[%189] : memref<64xf32>
+// CHECK-NEXT:         %191 = vector.broadcast %190 : f32 to vector<8xf32>
+// CHECK-NEXT:         %192 = vector.fma %191, %159, %156 : vector<8xf32>
+// CHECK-NEXT:         scf.yield %164, %168, %172, %176, %180, %184, %188, %192 : vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>
 // CHECK-NEXT:       }
+// CHECK-NEXT:       vector.store %140, %5[%31] : memref<128xf32>, vector<8xf32>
 // CHECK-NEXT:       vector.store %141, %5[%32] : memref<128xf32>, vector<8xf32>
 // CHECK-NEXT:       vector.store %142, %5[%33] : memref<128xf32>, vector<8xf32>
 // CHECK-NEXT:       vector.store %143, %5[%34] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:       vector.store %144, %5[%35] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:       vector.store %145, %5[%37] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:       vector.store %146, %5[%39] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:       vector.store %147, %5[%41] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:       vector.store %148, %5[%43] : memref<128xf32>, vector<8xf32>
-// CHECK-NEXT:       scf.for %194 = %9 to %10 step %8 {
-// CHECK-NEXT:         %195 = arith.addi %117, %194 : index
-// CHECK-NEXT:         %196 = arith.addi %11, %195 : index
-// CHECK-NEXT:         %197 = arith.muli %194, %20 : index
-// CHECK-NEXT:         %198 = arith.addi %31, %197 : index
-// CHECK-NEXT:         %199 = arith.muli %196, %12 : index
-// CHECK-NEXT:         scf.for %200 = %9 to %13 step %8 {
-// CHECK-NEXT:           %201 = arith.addi %11, %200 : index
-// CHECK-NEXT:           %202 = arith.addi %198, %200 : index
-// CHECK-NEXT:           %203 = memref.load %5[%202] : memref<128xf32>
-// CHECK-NEXT:           %204 = arith.addi %199, %201 : index
-// CHECK-NEXT:           memref.store %203, %2[%204] : memref<48xf32>
-// CHECK-NEXT:         } {cpu.parallel, cpu.masked}
+// CHECK-NEXT:       vector.store %144, %5[%36] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %145, %5[%38] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %146, %5[%40] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       vector.store %147, %5[%42] : memref<128xf32>, vector<8xf32>
+// CHECK-NEXT:       scf.for %193 = %9 to %10 step %8 {
+// CHECK-NEXT:         %194 = arith.addi %116, %193 : index
+// CHECK-NEXT:         %195 = arith.addi %11, %194 : index
+// CHECK-NEXT:         %196 = arith.muli %193, %19 : index
+// CHECK-NEXT:         %197 = arith.addi %30, %196 : index
+// CHECK-NEXT:         %198 = arith.muli %195, %12 : index
+// CHECK-NEXT:         %199 = arith.addi %11, %9 : index
+// CHECK-NEXT:         %200 = arith.addi %197, %9 : index
+// CHECK-NEXT:         %201 = memref.load %5[%200] : memref<128xf32>
+// CHECK-NEXT:         %202 = arith.addi %198, %199 : index
+// CHECK-NEXT:         memref.store %201, %2[%202] : memref<48xf32>
+// CHECK-NEXT:         %203 = arith.addi %11, %8 : index
+// CHECK-NEXT:         %204 = arith.addi %197, %8 : index
+// CHECK-NEXT:         %205 = memref.load %5[%204] : memref<128xf32>
+// CHECK-NEXT:         %206 = arith.addi %198, %203 : index
+// CHECK-NEXT:         memref.store %205, %2[%206] : memref<48xf32>
+// CHECK-NEXT:         %207 = arith.addi %11, %18 : index
+// CHECK-NEXT:         %208 = arith.addi %197, %18 : index
+// CHECK-NEXT:         %209 = memref.load %5[%208] : memref<128xf32>
+// CHECK-NEXT:         %210 = arith.addi %198, %207 : index
+// CHECK-NEXT:         memref.store %209, %2[%210] : memref<48xf32>
+// CHECK-NEXT:         %211 = arith.addi %11, %20 : index
+// CHECK-NEXT:         %212 = arith.addi %197, %20 : index
+// CHECK-NEXT:         %213 = memref.load %5[%212] : memref<128xf32>
+// CHECK-NEXT:         %214 = arith.addi %198, %211 : index
+// CHECK-NEXT:         memref.store %213, %2[%214] : memref<48xf32>
+// CHECK-NEXT:         %215 = arith.addi %11, %22 : index
+// CHECK-NEXT:         %216 = arith.addi %197, %22 : index
+// CHECK-NEXT:         %217 = memref.load %5[%216] : memref<128xf32>
+// CHECK-NEXT:         %218 = arith.addi %198, %215 : index
+// CHECK-NEXT:         memref.store %217, %2[%218] : memref<48xf32>
+// CHECK-NEXT:         %219 = arith.addi %11, %24 : index
+// CHECK-NEXT:         %220 = arith.addi %197, %24 : index
+// CHECK-NEXT:         %221 = memref.load %5[%220] : memref<128xf32>
+// CHECK-NEXT:         %222 = arith.addi %198, %219 : index
+// CHECK-NEXT:         memref.store %221, %2[%222] : memref<48xf32>
 // CHECK-NEXT:       }
-// CHECK-NEXT:     }
-// CHECK-NEXT:   }
-// CHECK-NEXT: }
 // CHECK: buf.dispatch @packed0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 640 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %w, %2) : memref<8x8xf32>, memref<6x8xf32>, memref<8x6xf32>
