@@ -248,6 +248,7 @@ KERNELS: dict[str, Kernel] = {
     "matmul 1024 transposed": transposed_product(1024, 1024, 1024),
     "matmul 509x517x523": product(509, 517, 523),
     "matmul 1000x1000x70": product(1000, 1000, 70),
+    "matmul 960x10x160": product(960, 10, 160),
     "masked matmul 2048x16x1024": _masked_product(2048, 16, 1024),
     "convolution 3x3": _convolution((32, 64, 16, 16), (64, 64, 3, 3), 1, 1),
     "convolution 4x4 by 2": _convolution((32, 64, 16, 16), (64, 64, 4, 4), 2, 1),
@@ -293,6 +294,14 @@ KERNELS: dict[str, Kernel] = {
     ),
     "one operation on 64 MiB": Kernel(
         lambda: _normal(x=(STREAM,)), lambda x: x + 0.5, lambda x: x + 0.5, lambda x: x + 0.5, STREAM, 8 * STREAM
+    ),
+    "scaled and shifted rows of 10": Kernel(
+        lambda: _normal(x=(40_000, 10), w=(10,)),
+        lambda x, w: x * w + 0.5,
+        lambda x, w: x * w + 0.5,
+        lambda x, w: x * w + 0.5,
+        2 * 40_000 * 10,
+        8 * 40_000 * 10,
     ),
     "ten operations on 64 MiB": Kernel(lambda: _normal(x=(STREAM,)), _chain, _chain, _chain, 10 * STREAM, 8 * STREAM),
     "transpose 1024": Kernel(
