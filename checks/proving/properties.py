@@ -154,8 +154,11 @@ class _Collected:
         self._unknown: list[str] = []
         self._by_solver = False
 
-    def ask(self, subject: Subject, what: str, conditions: Sequence[Condition]) -> None:
-        """Asks whether conditions, under which the property fails, can hold together."""
+    def ask(self, subject: Subject, what: str, conditions: Sequence[Condition], is_exact: bool = True) -> None:
+        """Asks whether conditions, under which the property fails, can hold together.
+
+        Unless they are exact, it need not fail under them, so that an example refutes nothing.
+        """
         if any(condition is False for condition in conditions) or len(self._unknown) >= ENOUGH:
             return
         if not subject.use_solver:
@@ -170,6 +173,8 @@ class _Collected:
             example = ", ".join(f"{name} = {value}" for name, value in sorted(question.answer.items()))
             if data:
                 self._unknown.append(f"{what}: it depends on data, {', '.join(data[:3])}")
+            elif not is_exact:
+                self._unknown.append(what)
             else:
                 self._refuted.append(f"{what}: {example}" if example else what)
 
@@ -230,9 +235,9 @@ def _reads_stored(subject: Subject, result: _Collected, access: Access, load: me
     if stored is None:
         result.unknown(what)
         return
-    behind = access.address.minus(stored)
+    behind = access.address.minus(stored.count)
     if facts.bounds(facts.simplified(behind))[1] >= 0 and not facts.contradict:
-        result.ask(subject, what, [*facts.conditions, nonnegative(behind)])
+        result.ask(subject, what, [*facts.conditions, nonnegative(behind)], stored.is_all)
 
 
 def _barriers(subject: Subject) -> Verdict:

@@ -7,6 +7,7 @@ read them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.dialects import memref, scf
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -15,15 +16,44 @@ from tensorgrad.checks.proving.symbols import Symbols
 from tensorgrad.checks.proving.terms import Linear, number, of_atom
 
 
-def stored_before(symbols: Symbols, load: memref.LoadOp) -> Linear | None:
-    """Returns how many elements of a table, from the first on, are stored whenever it is read; `None` if none surely.
+@dataclass(frozen=True)
+class Stored:
+    """The elements of a table, from the first on, that are stored whenever it is read.
+
+    Attributes:
+        count: How many they are.
+        is_all: Whether no store may have stored others.
+    """
+
+    count: Linear
+    is_all: bool
+
+
+def stored_before(symbols: Symbols, load: memref.LoadOp) -> Stored | None:
+    """Returns the elements of a table that are stored whenever it is read; `None` if none surely are.
+
+    Those are of a loop that goes through them, and of single stores behind these, such as the remainder of the loop.
 
     Args:
         symbols: What the kernel's integers are.
         load: What reads the table.
     """
-    counts = [_stored_by(symbols, store, load) for store in stores_of(load.memref)]
-    return next((count for count in reversed(counts) if count is not None), None)
+    stores = stores_of(load.memref)
+    counts = [count for store in stores if (count := _stored_by(symbols, store, load)) is not None]
+    singles = [symbols.value(store.indices[0]) for store in stores if _runs_before(store, load)]
+    stored = first = counts[-1] if counts else number(0)
+    behind = list[Linear]()
+    while stored in singles:
+        behind.append(stored)
+        stored = stored.plus(number(1))
+    is_all = len(counts) + len(singles) == len(stores) and set(counts) <= {first} and set(singles) <= set(behind)
+    return None if stored.number == 0 else Stored(stored, is_all)
+
+
+def _runs_before(op: Operation, reader: Operation) -> bool:
+    """Returns whether an op runs before each time that a reader does: it is in front of it, or of what it is in."""
+    around = next((other for other in _with_parents(reader) if other.parent_block() is op.parent_block()), None)
+    return around is not None and op.is_before_in_block(around)
 
 
 def stores_of(memory: SSAValue) -> list[memref.StoreOp]:
