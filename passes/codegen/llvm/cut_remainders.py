@@ -12,8 +12,8 @@ for i in 0 .. 10:          for i in 0 .. 8: y[i] = f(x[i])
 
 from __future__ import annotations
 
-from xdsl.dialects import memref, scf
-from xdsl.ir import Block, OpResult, SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.dialects.cpu import MASKED
@@ -46,9 +46,6 @@ def _cut(loop: scf.ForOp, lanes: int) -> None:
     """Replaces a loop of independent iterations by one of whole vectors and its last iterations."""
     low, high = constant_integer(loop.lb), constant_integer(loop.ub)
     if low is None or high is None or loop.results or constant_integer(loop.step) != 1:
-        return
-    # The prover doesn't see that a loop and what is behind it fill an array of the kernel's own.
-    if any(isinstance(op, memref.StoreOp) and isinstance(op.memref, OpResult) for op in operations(loop.body.block)):
         return
     behind = (high - low) % lanes
     most = MOST_BEHIND if high - low > behind else MOST_ALONE
