@@ -53,11 +53,10 @@ def _run(op: CollectiveOp) -> Callable[[Group, NumpyArray], NumpyArray]:
                 return np.ascontiguousarray(np.moveaxis(moved, 0, axis))
 
             return along
-        case CollectiveBroadcastOp():
+        case _:
+            assert isinstance(op, CollectiveBroadcastOp), f"no function runs {op.name}"
             root = op.root.value.data
             return lambda group, x: group.broadcast(np.array(x, order="C"), root)
-        case _:
-            raise NotImplementedError(op.name)
 
 
 def run_collective(stage: buffers.CollectiveOp, arrays: Mapping[SSAValue, NumpyArray]) -> None:
