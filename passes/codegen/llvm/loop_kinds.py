@@ -9,10 +9,6 @@ from xdsl.dialects.builtin import UnitAttr
 from tensorgrad.dialects.cpu import MASKED, PARALLEL
 from tensorgrad.passes.codegen.common.kernel_code import Code
 from tensorgrad.passes.scalars import Value
-from tensorgrad.runtime.target import Target
-
-AVX512_BYTES = 64
-"""The size of the vectors of AVX-512."""
 
 
 def sequential(
@@ -42,14 +38,6 @@ def parallel(
 
     code.loop_to(stop, [], iteration, start=start)
     mark(code, PARALLEL, *([MASKED] if is_masked else []))
-
-
-def has_fast_masks(target: Target) -> bool:
-    """Returns whether vectors are loaded and stored as fast with a mask as without one.
-
-    Those of AVX-512 are. A Zen 3 stores by masks of AVX2 at a fraction of the speed.
-    """
-    return target.vector_bytes == AVX512_BYTES
 
 
 def mark_parallel(code: Code) -> None:

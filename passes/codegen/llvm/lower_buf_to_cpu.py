@@ -33,9 +33,9 @@ from tensorgrad.passes.codegen.llvm.counting_sort import write_counting_sort
 from tensorgrad.passes.codegen.llvm.cut_remainders import cut_remainders
 from tensorgrad.passes.codegen.llvm.delinearize_loops import delinearize_loops
 from tensorgrad.passes.codegen.llvm.interchange_folds import interchange_folds
-from tensorgrad.passes.codegen.llvm.loop_kinds import has_fast_masks
 from tensorgrad.passes.codegen.llvm.loops import write_loops
 from tensorgrad.passes.codegen.llvm.packed.tasks import write_packed
+from tensorgrad.passes.codegen.llvm.packed.tiles import VECTOR_UNITS
 from tensorgrad.passes.codegen.llvm.recipe import write_recipe
 from tensorgrad.passes.codegen.llvm.scan import write_scan
 from tensorgrad.passes.codegen.llvm.split_loops import split_loops
@@ -90,10 +90,10 @@ class _Lowering(FunctionLowering):
         block = Block(arg_types=[*types, IndexType(), IndexType()])
         code = team.bound(Code(block, {}, Frame(team.schedule.groups)), Moves(block), None)
         first, last = code.values(block.args[-2:])
+        unit = VECTOR_UNITS[self.target.vector_bytes]
         match team.schedule:
             case LoopsSchedule():
-                has_masks = has_fast_masks(self.target)
-                write_loops(team.kernel, team.schedule, code, first, last, has_masks)
+                write_loops(team.kernel, team.schedule, code, first, last, unit.has_masks)
             case PackedSchedule():
                 write_packed(team.kernel, team.schedule, code, first, last)
             case NativeAttentionSchedule():
@@ -117,7 +117,7 @@ class _Lowering(FunctionLowering):
         unswitch_loops(block, unwritten)
         if split_loops(block):
             hoist_invariants(block, unwritten)
-        if not has_fast_masks(self.target):
+        if not unit.has_masks:
             cut_remainders(block, self.target.vector_bytes // element_bytes(f32))
         if not isinstance(team.schedule, RecipeSchedule):  # a recipe says the order of loops, and of sums
             interchange_folds(block)

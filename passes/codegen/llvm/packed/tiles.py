@@ -26,6 +26,8 @@ class VectorUnit:
             are a power of two apart take each other's place.
         window_bytes: The most bytes of a padded image that a block of columns meets in a range of the reduction, which
             all rows pass before the next block, so that they find it in L1; 0 if longer ranges are as fast.
+        has_masks: Whether vectors are loaded and stored as fast with a mask as without one. A Zen 3 stores by masks of
+            AVX2 at a fraction of the speed.
     """
 
     registers: int
@@ -35,6 +37,7 @@ class VectorUnit:
     unaligned: float = 1.0
     in_place_bytes: int = 1 << 19
     window_bytes: int = 0
+    has_masks: bool = False
 
     def most_rows(self, vectors: int) -> int:
         """Returns the most rows of a block: beside the sums, registers hold vectors of columns, and a row's element."""
@@ -50,7 +53,7 @@ VECTOR_UNITS = {
     32: VectorUnit(
         registers=16, sums=12, vectors=(2, 3), overhead=1, unaligned=1.06, in_place_bytes=1 << 15, window_bytes=1 << 14
     ),
-    64: VectorUnit(registers=32, sums=24, vectors=(2,)),
+    64: VectorUnit(registers=32, sums=24, vectors=(2,), has_masks=True),
 }
 """The vector units, by bytes of a vector: those of AVX2 measured on a Zen 3, of AVX-512 on a Zen 5."""
 
