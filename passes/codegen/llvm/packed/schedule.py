@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import memref
 from xdsl.dialects.linalg.ops import GenericOp
@@ -283,72 +283,113 @@ def _scattering(schedule: PackedSchedule, kernel: KernelOp, stage: GenericOp) ->
     return schedule.lanes * (SCATTERING if kernel.extents[loop] <= room else SCATTERING_SETS)
 
 
-def _schedule(
-    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target, has_pairs: bool = False
-) -> PackedSchedule | None:
+@dataclass(frozen=True)
+class _Block:
+    """A register block of a product, and whether its operands are read in place.
+
+    Attributes:
+        rows: The number of rows.
+        columns: The number of columns.
+        lanes: The elements of a vector.
+        direct_rows: Whether rows are read in place.
+        direct_columns: Whether columns are.
+    """
+
+    rows: int
+    columns: int
+    lanes: int
+    direct_rows: bool
+    direct_columns: bool
+
+
+def _block_of(
+    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target, has_pairs: bool
+) -> _Block:
+    """Returns the register block of the columns in usual vectors, or of few rows with more of them."""
     rest, rows, columns = extents_of(kernel, sides)
-    if columns < LEAST_COLUMNS or rows < 2:
-        return None
     size = element_bytes(element_of(stage.outputs[0]))
     unit = VECTOR_UNITS[target.vector_bytes]
     lanes = target.vector_bytes // size
     while lanes >= 2 * columns:
         lanes //= 2
     vectors = min(unit.vectors[0], -(-columns // lanes))
-    steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
+    line = math.prod(loop_extents(stage)[len(kernel.extents) :]) * size
     across, along = (strides_of(stage, value, kernel.extents, *sides) for value in (factors.column, factors.row))
     # A vector that is a part of a cache line takes the line several times, unless all rows use it at once.
     has_few_rows = rows <= (FEW_ROWS if target.vector_bytes == LINE_BYTES else unit.sums // unit.vectors[0])
     # Packing needs long tiles: where these are few, cores would be idle.
     has_long_tiles = rest * (rows // LEAST_ROWS) * (columns // LEAST_SIDE) >= ENOUGH_TASKS // 2
     near = unit.in_place_bytes if has_long_tiles else NEAR_BYTES
-    direct_columns = not has_pairs and _reads_columns(across, steps * size, near, has_few_rows)
+    direct_columns = not has_pairs and _reads_columns(across, line, near, has_few_rows)
     direct_columns = direct_columns and (has_few_rows or not is_extended(factors.column))
     if direct_columns and has_few_rows and columns >= lanes:
         vectors = _vectors_of_few_rows(rows, columns // lanes, target)
     most_rows = unit.sums // vectors
-    block_columns = lanes * vectors
-    packed_size = size // 2 if has_pairs else size
-    direct_rows = not has_pairs and reads_rows(along, steps * size, columns) and not is_extended(factors.row)
-    direct_columns = direct_columns and columns >= block_columns
+    direct_rows = not has_pairs and reads_rows(along, line, columns) and not is_extended(factors.row)
     if direct_rows and along is not None and along.side * size % PAGE == 0:
         most_rows = min(most_rows, MOST_ROWS_APART)
     block_rows = unit.rows(rows, most_rows)
     if along is None and operand_of(factors.row) is not None:
         block_rows = _within_runs(_run(stage, factors.row, sides[0]), most_rows) or block_rows
-    most_depth = MOST_DEPTH if direct_rows else MOST_PACKED_DEPTH * (2 if has_pairs else 1)
+    return _Block(
+        block_rows, lanes * vectors, lanes, direct_rows, direct_columns=direct_columns and columns >= lanes * vectors
+    )
+
+
+def _schedule(
+    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target, has_pairs: bool = False
+) -> PackedSchedule | None:
+    """Returns the schedule that packs columns or reads them in place; `None` if there are too few."""
+    rest, rows, columns = extents_of(kernel, sides)
+    if columns < LEAST_COLUMNS or rows < 2:
+        return None
+    block = _block_of(kernel, stage, sides, factors, target, has_pairs)
+    steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
+    size = element_bytes(element_of(stage.outputs[0]))
+    packed_size = size // 2 if has_pairs else size
+    most_depth = MOST_DEPTH if block.direct_rows else MOST_PACKED_DEPTH * (2 if has_pairs else 1)
     whole_depth = PANEL_BYTES // (columns * packed_size)
     is_whole = weight_of(_computing(factors.row)) >= COSTLY_PROLOGUE and whole_depth >= LEAST_DEPTH
     most_depth = min(most_depth, whole_depth) if is_whole else most_depth
     depth = -(-steps // -(-steps // most_depth))
     depth += depth % 2 if has_pairs else 0
     widest = columns if is_whole else max(PANEL_BYTES // (depth * packed_size), LEAST_SIDE)
-    if direct_rows and not is_whole and rows * steps * size <= SMALL_ROWS_BYTES:
-        widest = min(widest, max(NEAREST_BYTES // ((depth + block_rows) * size), LEAST_COLUMNS_PACKED))
+    if block.direct_rows and not is_whole and rows * steps * size <= SMALL_ROWS_BYTES:
+        widest = min(widest, max(NEAREST_BYTES // ((depth + block.rows) * size), LEAST_COLUMNS_PACKED))
     # Sums over several ranges stay in L2.
     most_tile_rows = max(PANEL_BYTES // (columns * size), LEAST_ROWS) if is_whole and depth < steps else rows
-    if direct_columns:
-        widest = columns if rows <= block_rows else max(NEAR_BYTES // (steps * size), block_columns)
+    if block.direct_columns:
+        widest = columns if rows <= block.rows else max(NEAR_BYTES // (steps * size), block.columns)
     packed = PackedSchedule(
         groups=(1, 1, 1),
         row=sides[0],
         column=sides[1],
-        tile_rows=rounded_up(min(rows, most_tile_rows), block_rows),
-        tile_columns=evened(columns // block_columns * block_columns, widest, block_columns),
-        rows=block_rows,
-        columns=block_columns,
-        lanes=lanes,
+        tile_rows=rounded_up(min(rows, most_tile_rows), block.rows),
+        tile_columns=evened(columns // block.columns * block.columns, widest, block.columns),
+        rows=block.rows,
+        columns=block.columns,
+        lanes=block.lanes,
         depth=depth,
-        direct_rows=int(direct_rows),
-        direct_columns=int(direct_columns),
+        direct_rows=int(block.direct_rows),
+        direct_columns=int(block.direct_columns),
         pairs=int(has_pairs),
+        tail_along=_tail_of(block, kernel, stage, sides, factors, target)
+        if math.gcd(steps, depth) % block.lanes == 0
+        else 0,
     )
-    behind = tail_along(columns % block_columns, lanes, block_rows, unit) if direct_columns and direct_rows else 0
-    if behind and along is not None and along.step == 1 and math.gcd(steps, depth) % lanes == 0:
-        packed = replace(packed, tail_along=behind)
     is_transposed = lies_along_steps(stage, factors.column, len(kernel.extents))
     least_rows = LEAST_ROWS_TRANSPOSED if is_transposed else LEAST_ROWS
     return cut_tiles(packed, kernel, rest * rows * columns * steps, least_rows, columns if is_whole else 0)
+
+
+def _tail_of(block: _Block, kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, target: Target) -> int:
+    """Returns how many of the columns behind the last whole block are summed along the reduction at a time."""
+    along = strides_of(stage, factors.row, kernel.extents, *sides)
+    is_in_place = block.direct_columns and block.direct_rows and along is not None and along.step == 1
+    if not is_in_place or step_conditions(stage, factors, (*sides[0], *sides[1])):
+        return 0
+    behind = extents_of(kernel, sides)[2] % block.columns
+    return tail_along(behind, block.lanes, block.rows, VECTOR_UNITS[target.vector_bytes])
 
 
 def _within_runs(run: int, most: int) -> int:
