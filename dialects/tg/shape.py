@@ -158,8 +158,8 @@ class BroadcastOp(ShapeOp):
 
     def is_leading(self) -> bool:
         """Returns whether the operand's axes become the result's last axes, as in NumPy's broadcasting."""
-        rank = len(self.shape)
-        return self.dims.get_values() == tuple(range(rank - len(self.dims.get_values()), rank))
+        rank, dims = len(self.shape), self.dims.get_values()
+        return dims == tuple(range(rank - len(dims), rank))
 
     def simplified(self) -> SSAValue | None:
         return self.operand if self.operand.type == self.type else None
@@ -201,8 +201,7 @@ class SliceOp(ShapeOp):
         return tensor(extents, operands[0].get_element_type())
 
     def prepare(self) -> UnaryEvaluate:
-        bounds = self.bounds
-        window = (..., *(slice(a, b, s) for a, b, s in zip(*bounds, strict=True)))
+        window = (..., *map(slice, *self.bounds))
         return lambda x: x[window]
 
     def simplified(self) -> SSAValue | None:
