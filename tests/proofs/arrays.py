@@ -6,6 +6,7 @@ properties. What the definition of an op refuses is a path that is not possible.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -82,6 +83,10 @@ class Op:
         self.type: Any = kind.infer(cast(Any, kinds), cast(Any, self.properties))
         self.PROPERTIES = vars(kind).get("PROPERTIES", ())
         self.kind = kind
+
+    def __getattr__(self, name: str) -> Any:
+        """Reads a property as the class does."""
+        return inspect.getattr_static(self.kind, name).__get__(self)
 
     @property
     def shape(self) -> tuple[Any, ...]:
