@@ -83,19 +83,6 @@ def test_it_trains_as_the_reference_does() -> None:
     assert native.stats()["submits"] == 1
 
 
-PACKED_ARITHMETIC = re.compile(r"\bv?(add|sub|mul|div|max|fn?m(add|sub)\d+)p[sd]\b|\bf\w+\s+v\d+\.[24][sd]")
-"""Vector instructions of x86-64 and arm64; scalar ones have other names."""
-
-
-def test_kernels_are_vectors() -> None:
-    """Products, pointwise and row kernels use vector instructions."""
-    training = compiled()
-    scalar = [k.entry for k in training.program.kernels if not PACKED_ARITHMETIC.search(code.assembly(k.code))]
-    assert not scalar
-    packed = [kernel for kernel in training.program.kernels if kernel.entry.startswith("packed")]
-    assert packed and all("llvm.fmuladd.v" in kernel.code for kernel in packed)
-
-
 @pytest.mark.nightly
 def test_a_run_moves_between_devices(tmp_path: Path) -> None:
     """Through a checkpoint, from the CPU to an adapter and back."""

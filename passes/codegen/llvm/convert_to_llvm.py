@@ -34,6 +34,7 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import short_ints
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.machine import LINE_BYTES
+from tensorgrad.passes.analyses.trips import most_trips
 from tensorgrad.passes.codegen.llvm.convert_addresses import Indices
 from tensorgrad.passes.codegen.llvm.convert_scalars import (
     NO_WRAP,
@@ -49,9 +50,14 @@ from tensorgrad.passes.levels import NATIVE_KERNELS, LevelPass
 from tensorgrad.runtime.program import fault_name
 from tensorgrad.runtime.target import CPU, Target
 
-ACCESS, SCRATCH, LOOP = "cpu.access", "cpu.scratch", "cpu.loop"
+ACCESS, SCRATCH, LOOP, ITERATIONS = "cpu.access", "cpu.scratch", "cpu.loop", "cpu.iterations"
 """Attributes of a function: its access to each buffer, and the size in bytes of its scratch memory. `LOOP` marks the
-back edge of a parallel loop, and the accesses in it, with the loop's number."""
+back edge of a parallel loop, and the accesses in it, with the loop's number; `ITERATIONS` the branch into a loop of few
+iterations, with the most there are."""
+
+FEW_ITERATIONS = 32
+"""The iterations that LLVM assumes of a loop if it isn't told. Inside of one more loop, however short, the constants of
+an epilogue would take registers from a product's loop."""
 
 FAULT = llvm.LLVMArrayType(2, i64)
 """The fault record of bounds checks: see `fault_name`."""
@@ -288,10 +294,14 @@ class _Function(Builder):
         self.add(op)
         return op
 
-    def _choose(self, condition: SSAValue, then: Block, otherwise: Block, values: Sequence[SSAValue] = ()) -> None:
+    def _choose(
+        self, condition: SSAValue, then: Block, otherwise: Block, values: Sequence[SSAValue] = ()
+    ) -> llvm.CondBrOp:
         """Emits a conditional branch; `values` are passed to `otherwise`."""
         sizes = {SEGMENTS: short_ints([1, 0, len(values)])}
-        self.add(llvm.CondBrOp.create(operands=(condition, *values), successors=(then, otherwise), properties=sizes))
+        op = llvm.CondBrOp.create(operands=(condition, *values), successors=(then, otherwise), properties=sizes)
+        self.add(op)
+        return op
 
     def _enter(self, block: Block) -> None:
         self.region.add_block(block)
@@ -315,7 +325,10 @@ class _Function(Builder):
         self._branch(header, [start, *carried])
         self._enter(header)
         below = self.compare("slt", header.args[0], stop)
-        self._choose(below, inside, after, header.args[1:])
+        entry = self._choose(below, inside, after, header.args[1:])
+        most = most_trips(op)
+        if most < FEW_ITERATIONS:
+            entry.attributes[ITERATIONS] = IntegerAttr(most, i64)
         self._enter(inside)
         self.env.update(zip(op.body.block.args, header.args, strict=True))
         if is_parallel:

@@ -35,7 +35,7 @@ from xdsl.utils.target import Target
 from tensorgrad.dialects.cpu import BELOW, MASKED
 from tensorgrad.dialects.locations import line_of
 from tensorgrad.passes.codegen.llvm.convert_scalars import LIBRARY_PREFIX
-from tensorgrad.passes.codegen.llvm.convert_to_llvm import FAULT, LOOP
+from tensorgrad.passes.codegen.llvm.convert_to_llvm import FAULT, ITERATIONS, LOOP
 
 FLOATS: Mapping[Attribute, str] = {bf16: "bfloat", f16: "half", f32: "float", f64: "double"}
 
@@ -331,7 +331,11 @@ class FunctionPrinter:
     def conditional(self, op: llvm.CondBrOp) -> str:
         """Prints a branch on a condition."""
         then, otherwise = self.labels[op.then_block], self.labels[op.else_block]
-        return f"br i1 {self.names[op.cond]}, label %{then}, label %{otherwise}"
+        branch = f"br i1 {self.names[op.cond]}, label %{then}, label %{otherwise}"
+        count = op.attributes.get(ITERATIONS)
+        if not isinstance(count, IntegerAttr):
+            return branch
+        return f'{branch}, !prof !{{!"branch_weights", i32 {count.value.data}, i32 1}}'
 
     def compare(self, op: llvm.ICmpOp | llvm.FCmpOp) -> str:
         """Prints a comparison."""

@@ -165,8 +165,7 @@ def _panels(product: Product, top: Block) -> Panels:
     words = new_array(top, i32, product.row_length * depth // 2) if schedule.pairs else None
     lies_in_lines = layout.in_lines and product.shortest >= side and not product.is_cut
     lines = new_array(top, product.element, lanes * depth) if squares and not lies_in_lines else None
-    widest = max(product.whole.width, 0 if product.tail is None else product.tail.width)
-    memory = new_array(top, product.element, (product.row_length if words is None else widest) * depth)
+    memory = new_array(top, product.element, (product.row_length if words is None else product.widest) * depth)
     return Panels(memory, product.element, lanes, depth, words, whole, squares, lines)
 
 

@@ -13,7 +13,7 @@ from tensorgrad.passes.analyses.windows import LEAST_RUN, OperandPosition, plain
 from tensorgrad.passes.codegen.common.stage_bodies import stage_values, store_outputs
 from tensorgrad.passes.codegen.common.stage_loops import Loops
 from tensorgrad.passes.codegen.llvm.loop_kinds import parallel, sequential
-from tensorgrad.passes.codegen.llvm.packed.blocks import RowBlock, Task
+from tensorgrad.passes.codegen.llvm.packed.blocks import ColumnBlock, RowBlock, Task
 from tensorgrad.passes.codegen.llvm.packed.factors import over_runs
 from tensorgrad.passes.codegen.llvm.packed.padded_image import PaddedImage
 from tensorgrad.passes.codegen.llvm.packed.product import Product
@@ -28,28 +28,30 @@ class Epilogue:
 
     Attributes:
         inmost: The innermost of the columns' loops that has several iterations.
-        run: For how many neighbouring columns all that it reads and writes has constant strides.
+        run: For how many neighbouring columns all that it reads and writes has constant strides; 1 if columns are one
+            loop, for which no run is needed to see that.
         is_even: Whether that has one stride along all rows, and along all columns.
+        in_blocks: Whether it runs on one register block after another, and not on all columns of a block of rows: if
+            the sums are complete at once, and the columns need no lookup.
     """
 
     def __init__(self, product: Product):
         self.product = product
         self.inmost = _inmost(product, product.schedule.column)
-        places = _places(product)
-        self.run = self._run(places)
-        self.is_even = _has_even_rows(product, places), self.run == product.extents[2]
+        places, loops = _places(product), [product.kernel.extents[loop] for loop in product.schedule.column]
+        is_one_loop = sum(extent > 1 for extent in loops) <= 1
+        self.run = 1 if is_one_loop else self._run(places, loops)
+        self.is_even = _has_even_rows(product, places), is_one_loop or self.run == product.extents[2]
+        self.in_blocks = self.is_even[1] and product.ranges == 1 and not product.in_lines
 
-    def _run(self, places: list[OperandPosition] | None) -> int:
+    def _run(self, places: list[OperandPosition] | None, loops: Sequence[int]) -> int:
         """Returns for how many neighbouring columns all that is read and written has constant strides.
 
-        If columns are one loop, no run is needed to see that. Within a run, an index may exceed its loop if neighbours
-        are contiguous.
+        Within a run, an index may exceed its loop if neighbours are contiguous.
         """
-        product, column = self.product, self.product.schedule.column
-        loops = [product.kernel.extents[loop] for loop in column]
-        if places is None or product.in_lines or sum(extent > 1 for extent in loops) <= 1:
+        if places is None or self.product.in_lines:
             return 1
-        return max(run_along(places, column, loops), loops[self.inmost])
+        return max(run_along(places, self.product.schedule.column, loops), loops[self.inmost])
 
     def write(self, task: Task, rows: RowBlock, sums: SSAValue, image: PaddedImage | None) -> None:
         """Writes the epilogue of a block of rows.
@@ -92,6 +94,31 @@ class Epilogue:
                 parallel(code, task.column_count, None, at, is_masked)
             else:
                 over_runs(code, task.tile.first[1], task.column_count, columns, self.run, run)
+
+        sequential(code, code.number(product.schedule.rows), line, start=rows.computed)
+
+    def write_block(self, task: Task, rows: RowBlock, block: ColumnBlock, sums: SSAValue, pitch: int) -> None:
+        """Writes the epilogue of a register block.
+
+        Args:
+            task: The tile's task.
+            rows: Its rows.
+            block: Its columns; those that the block before has too are left out.
+            sums: The memory for its complete sums.
+            pitch: The elements from a row of these to the next.
+        """
+        code, product, filled = task.code, self.product, block.columns.filled
+        shared = filled - product.extents[2] % product.whole.width if block.columns is product.tail else 0
+        beyond = max(self.run, product.extents[1] if self.is_even[0] else 0)
+
+        def line(i: Value) -> None:
+            row = self._indices(task, 0, rows.first + i)
+
+            def at(j: Value) -> None:
+                loops = task.tile.loops(code, row, self._indices(task, 1, block.first + j), beyond)
+                self.finish(task, sums, i * pitch + j, loops)
+
+            parallel(code, code.number(filled), code.number(shared), at, is_masked=True)
 
         sequential(code, code.number(product.schedule.rows), line, start=rows.computed)
 

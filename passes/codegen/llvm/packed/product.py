@@ -96,6 +96,11 @@ class Product:
         return Columns((schedule.tail_along,) * (filled // schedule.tail_along), filled)
 
     @property
+    def widest(self) -> int:
+        """The most columns of a block's vectors."""
+        return max(columns.width for columns in (self.whole, self.tail) if columns is not None)
+
+    @property
     def is_cut(self) -> bool:
         """Whether the tail has fewer columns than its vectors."""
         return self.tail is not None and self.tail.filled < self.tail.width

@@ -95,15 +95,16 @@ class BlockTasks:
 
     For each range of the reduction, the tile's columns are packed; then, row block by row block, its rows, which are
     multiplied with all columns, one register block at a time. Rows in place may be multiplied with one block of columns
-    after another instead. After the last range, the epilogue runs over each row block. Until then sums are in scratch
-    memory, unless they are the results: those are stored directly.
+    after another instead. After the last range, the epilogue runs over each row block, or, if there is one range, over
+    each register block. Until then sums are in scratch memory, unless they are the results: those are stored directly.
     """
 
     def __init__(self, product: Product, code: Code):
         self.product, self.code, top = product, code, code.block
         self.rows, self.columns = rows_of(product, top), columns_of(product, code)
         self.whole_sums, self.tail_sums = block_sums_of(product, self.rows, self.columns, top)
-        self.sums, self.epilogue = TileSums(product, top), Epilogue(product)
+        self.epilogue = Epilogue(product)
+        self.sums = TileSums(product, self.epilogue.in_blocks, top)
         self.tables = _Tables(product, self.epilogue, self.sums.are_results, top)
 
     def write(self, number: Value) -> None:
@@ -143,12 +144,13 @@ class BlockTasks:
         part = replace(part, prefetch=self.columns.prepare(task, part, following))
         self.tail_sums.prepare(task, part)
         blocks = (task.row_count + (schedule.rows - 1)) // schedule.rows
+        has_rows_left = not (self.sums.are_results or self.sums.are_of_block)
 
         def row_block(number: Value) -> None:
             rows = self._rows(task, number)
             self.rows.prepare(task, part, rows.first)
             task.each_block(partial(self._block, task, part, rows))
-            if not self.sums.are_results:
+            if has_rows_left:
                 when(code, part.is_last, lambda: self._finish(task, rows))
 
         def column_block(block: ColumnBlock) -> None:
@@ -161,7 +163,7 @@ class BlockTasks:
             sequential(code, blocks, row_block)
             return
         task.each_block(column_block)
-        if not self.sums.are_results:
+        if has_rows_left:
             when(code, part.is_last, lambda: sequential(code, blocks, finish))
 
     def _rows(self, task: Task, number: Value) -> RowBlock:
@@ -176,9 +178,11 @@ class BlockTasks:
         return RowBlock(first, number if self.sums.are_of_tile else self.code.number(0), computed)
 
     def _block(self, task: Task, part: Range, rows: RowBlock, block: ColumnBlock) -> None:
-        """Multiplies a block of rows with one of columns."""
+        """Multiplies a block of rows with one of columns, and runs the epilogue on these if it can."""
         sums = self.tail_sums if block.columns is self.product.tail else self.whole_sums
         self.sums.add(task, rows, block, part.blocks, sums.sums(task, part, rows, block))
+        if self.sums.are_of_block:
+            self.epilogue.write_block(task, rows, block, self.sums.memories[0], self.sums.pitch)
 
     def _finish(self, task: Task, rows: RowBlock) -> None:
         """Runs the epilogue on a block of rows."""

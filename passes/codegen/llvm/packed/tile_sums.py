@@ -27,17 +27,28 @@ class TileSums:
 
     Attributes:
         are_results: Whether complete sums are the results, and stored as vectors; otherwise the epilogue reads them.
-        are_of_tile: Whether memory is for the sums of a whole tile, and not of one block of rows after another.
+        are_of_block: Whether memory is for the sums of one register block after another.
+        are_of_tile: Whether it is for the sums of a whole tile; otherwise of one block of rows after another.
+        pitch: The elements from a row of sums in memory to the next.
         widths: The ranges of a block of ranges, of a block of blocks, and so on.
         memories: The memory for the sums of each of these, and of all ranges; none if they stay in registers. The first
             one is for complete sums, too.
     """
 
-    def __init__(self, product: Product, top: Block):
+    def __init__(self, product: Product, in_blocks: bool, top: Block):
+        """Allocates the memory.
+
+        Args:
+            product: The product.
+            in_blocks: Whether an epilogue runs on one register block after another.
+            top: Where to allocate.
+        """
         self.product, self.are_results = product, _are_results(product)
         schedule, ranges = product.schedule, product.ranges
-        self.are_of_tile = ranges > 1 or bool(schedule.by_columns)
-        size = (schedule.tile_rows if self.are_of_tile else schedule.rows) * product.row_length
+        self.are_of_block = in_blocks and not self.are_results
+        self.are_of_tile = not self.are_of_block and (ranges > 1 or bool(schedule.by_columns))
+        self.pitch = product.widest if self.are_of_block else product.row_length
+        size = (schedule.tile_rows if self.are_of_tile else schedule.rows) * self.pitch
         self.widths = block_widths(ranges, 1, MOST_BLOCKS)
         has_memory = ranges > 1 or not self.are_results
         self.memories = [new_array(top, product.element, size) for _ in range(has_memory + len(self.widths))]
@@ -88,14 +99,15 @@ class TileSums:
         if self.are_results:
             self._store(task, rows, block, sums)
         else:
-            _keep(task.code, self.memories[0], self._places(rows, block, block.first), sums)
+            first = task.code.number(0) if self.are_of_block else block.first
+            _keep(task.code, self.memories[0], self._places(rows, block, first), sums)
 
     def _places(self, rows: RowBlock, block: ColumnBlock, first: Value) -> list[Value]:
         """Returns the positions of a register block's vectors in the memory for sums, its columns from `first` on."""
         product = self.product
-        corner = rows.number * (product.schedule.rows * product.row_length) + first
+        corner = rows.number * (product.schedule.rows * self.pitch) + first
         parts = block.columns.parts(product.element)
-        return [corner + (i * product.row_length + at) for i in range(product.schedule.rows) for at, _ in parts]
+        return [corner + (i * self.pitch + at) for i in range(product.schedule.rows) for at, _ in parts]
 
     def _store(self, task: Task, rows: RowBlock, block: ColumnBlock, sums: Sequence[Value]) -> None:
         """Stores sums as results, except in rows that another block computes."""
