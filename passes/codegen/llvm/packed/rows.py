@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Attribute, Block
 
+from tensorgrad.dialects import cpu
+from tensorgrad.dialects.buf import Buffer, buffer_bytes, element_bytes, element_of
+from tensorgrad.passes.analyses.factors import operand_of
+from tensorgrad.passes.analyses.machine import LINE_BYTES
+from tensorgrad.passes.codegen.llvm.loop_kinds import sequential
 from tensorgrad.passes.codegen.llvm.packed.blocks import Range, Task
 from tensorgrad.passes.codegen.llvm.packed.packing import Lines
 from tensorgrad.passes.codegen.llvm.packed.product import Product
 from tensorgrad.passes.codegen.llvm.packed.step_vectors import Read
 from tensorgrad.passes.codegen.llvm.scratch import new_array
 from tensorgrad.passes.scalars import Value
+
+FAR_BYTES, MOST_ASKED_BYTES = 1 << 16, 1 << 12
+"""The smallest operand whose rows are prefetched, since smaller ones stay in the caches; and the most of it at a time:
+of longer rows, the CPU itself fetches what comes next."""
 
 Elements: TypeAlias = Callable[[Value], Iterator[Value]]
 """Writes the loads of a block's rows in an iteration of a range, one by one as they are needed."""
@@ -35,6 +44,10 @@ class Rows(Protocol):
         """Returns, for each row of a block, what writes the load of neighbouring iterations as a vector."""
         ...
 
+    def request(self, task: Task, part: Range, first: Value, number: Value) -> None:
+        """Writes requests for the rows after those from `first` on, before the block of columns of some index."""
+        ...
+
 
 def rows_of(product: Product, top: Block) -> PackedRows | RowsInPlace:
     """Returns how a product's schedule reads its rows."""
@@ -42,10 +55,15 @@ def rows_of(product: Product, top: Block) -> PackedRows | RowsInPlace:
 
 
 class RowsInPlace:
-    """Rows that are elements of an operand with constant strides."""
+    """Rows that are elements of an operand with constant strides.
+
+    Attributes:
+        share: The elements of the next block's rows that are prefetched before each block of columns; 0 if they are
+            near, or not contiguous.
+    """
 
     def __init__(self, product: Product):
-        self.product = product
+        self.product, self.share = product, _share(product)
 
     def prepare(self, task: Task, part: Range, first: Value) -> None:
         """Writes nothing."""
@@ -67,6 +85,30 @@ class RowsInPlace:
             return factor.vectors(task.code, first + i, step, [(0, kind)])[0]
 
         return [partial(line, i) for i in range(self.product.schedule.rows)]
+
+    def request(self, task: Task, part: Range, first: Value, number: Value) -> None:
+        if not self.share:
+            return
+        code, factor = task.code, self.product.row_factor(task.tile, part.start)
+        memory, start = factor.place(code, first + self.product.schedule.rows, code.number(0))
+        start, line = start + number * self.share, LINE_BYTES // element_bytes(element_of(memory))
+
+        def ask(at: Value) -> None:
+            code.append(cpu.PrefetchOp(memory, (start + at * line).ssa))
+
+        sequential(code, code.number(-(-self.share // line)), ask)
+
+
+def _share(product: Product) -> int:
+    """Returns the elements of the next block's rows that are prefetched before each block of columns."""
+    schedule, factor = product.schedule, product.factors.row
+    operand, strides = operand_of(factor), product.layouts[factor].strides
+    if operand is None or strides is None or (strides.step, strides.side) != (1, product.depth):
+        return 0
+    buffer = cast("Buffer", product.stage.inputs[operand.index].type)
+    share = -(-schedule.rows * product.depth // -(-schedule.tile_columns // schedule.columns))
+    is_short = share * element_bytes(buffer.get_element_type()) <= MOST_ASKED_BYTES
+    return share if buffer_bytes(buffer) >= FAR_BYTES and is_short and not schedule.by_columns else 0
 
 
 class PackedRows:
@@ -98,3 +140,6 @@ class PackedRows:
             return task.code.vector(self.memory.memory, step + i * self.memory.pitch, kind)
 
         return [partial(line, i) for i in range(self.memory.rows)]
+
+    def request(self, task: Task, part: Range, first: Value, number: Value) -> None:
+        """Writes nothing."""
