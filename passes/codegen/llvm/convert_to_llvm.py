@@ -47,6 +47,7 @@ from tensorgrad.passes.codegen.llvm.convert_scalars import (
     integer_attribute,
 )
 from tensorgrad.passes.levels import NATIVE_KERNELS, LevelPass
+from tensorgrad.passes.scalars import constant_integer
 from tensorgrad.runtime.program import fault_name
 from tensorgrad.runtime.target import CPU, Target
 
@@ -57,7 +58,8 @@ iterations, with the most there are."""
 
 FEW_ITERATIONS = 32
 """The iterations that LLVM assumes of a loop if it isn't told. Inside of one more loop, however short, the constants of
-an epilogue would take registers from a product's loop."""
+an epilogue would take registers from a product's loop. Of parallel loops it is told exact numbers alone: for an upper
+bound it may give all vectors a mask."""
 
 FAULT = llvm.LLVMArrayType(2, i64)
 """The fault record of bounds checks: see `fault_name`."""
@@ -326,8 +328,7 @@ class _Function(Builder):
         self._enter(header)
         below = self.compare("slt", header.args[0], stop)
         entry = self._choose(below, inside, after, header.args[1:])
-        most = most_trips(op)
-        if most < FEW_ITERATIONS:
+        if (most := most_trips(op)) < FEW_ITERATIONS and (not is_parallel or _is_exact(op)):
             entry.attributes[ITERATIONS] = IntegerAttr(most, i64)
         self._enter(inside)
         self.env.update(zip(op.body.block.args, header.args, strict=True))
@@ -352,3 +353,8 @@ class _Function(Builder):
             self._branch(after, self._body(region.block) if region.blocks else [])
         self._enter(after)
         self.env.update(zip(op.results, after.args, strict=True))
+
+
+def _is_exact(loop: scf.ForOp) -> bool:
+    """Returns whether a loop's bounds are constant."""
+    return all(constant_integer(bound) is not None for bound in (loop.lb, loop.ub, loop.step))

@@ -144,13 +144,13 @@ class BlockTasks:
         part = replace(part, prefetch=self.columns.prepare(task, part, following))
         self.tail_sums.prepare(task, part)
         blocks = (task.row_count + (schedule.rows - 1)) // schedule.rows
-        has_rows_left = not (self.sums.are_results or self.sums.are_of_block)
+        finishes_rows = not (self.sums.are_results or self.sums.are_of_block)
 
         def row_block(number: Value) -> None:
             rows = self._rows(task, number)
             self.rows.prepare(task, part, rows.first)
             task.each_block(partial(self._block, task, part, rows))
-            if has_rows_left:
+            if finishes_rows:
                 when(code, part.is_last, lambda: self._finish(task, rows))
 
         def column_block(block: ColumnBlock) -> None:
@@ -163,7 +163,7 @@ class BlockTasks:
             sequential(code, blocks, row_block)
             return
         task.each_block(column_block)
-        if has_rows_left:
+        if finishes_rows:
             when(code, part.is_last, lambda: sequential(code, blocks, finish))
 
     def _rows(self, task: Task, number: Value) -> RowBlock:
