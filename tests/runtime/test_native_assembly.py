@@ -29,8 +29,8 @@ def test_kernels_are_vectors() -> None:
 LOOP = re.compile(r"^(\.\w+):\n((?:(?!\.\w+:).*\n)*?)\s+(?:j\w+|b\.\w+|tbn?z|cbn?z)\s(?:.*, )?\1$", re.M)
 """A loop without branches inside, in assembly of x86-64 or arm64."""
 
-PRODUCTS = re.compile(r"\bvbroadcastss\s.*\(|\{1to\d+\}|\bld1r\b|\bfmla\b.*\.s\[")
-"""What multiplies vectors with one element of a row."""
+PRODUCTS = re.compile(r"\bvbroadcastss\s[^(]*\((?!%rip)|\((?!%rip)[^)]*\)\{1to\d+\}|\bld1r\b|\bfmla\b.*\.s\[")
+"""What multiplies vectors with one element of a row, which is no constant."""
 
 STACK = re.compile(r"\(%rsp\)|\[sp\b")
 
