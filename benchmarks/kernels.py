@@ -54,25 +54,14 @@ def _normal(**shapes: tuple[int, ...]) -> Arrays:
     return {name: generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
 
 
-def product(m: int, n: int, k: int) -> Kernel:
+def product(m: int, n: int, k: int, is_rectified: bool = False) -> Kernel:
+    """Returns a product; or its positive part, which takes as long if a sum has few terms."""
+
     def multiply(a: Any, b: Any) -> Any:
-        return a @ b
+        return (a @ b).relu() if is_rectified else a @ b
 
-    size = 4 * (m * k + k * n + m * n)
-    return Kernel(lambda: _normal(a=(m, k), b=(k, n)), multiply, multiply, multiply, 2 * m * n * k, size)
-
-
-def _rectified_product(m: int, n: int, k: int) -> Kernel:
-    """Returns the positive part of a product: with few terms, what follows it takes as long."""
-    size = 4 * (m * k + k * n + m * n)
-    return Kernel(
-        lambda: _normal(a=(m, k), b=(k, n)),
-        lambda a, b: tg.relu(a @ b),
-        lambda a, b: (a @ b).relu(),
-        lambda a, b: (a @ b).relu(),
-        (2 * k + 1) * m * n,
-        size,
-    )
+    size, flops = 4 * (m * k + k * n + m * n), (2 * k + is_rectified) * m * n
+    return Kernel(lambda: _normal(a=(m, k), b=(k, n)), multiply, multiply, multiply, flops, size)
 
 
 def transposed_product(m: int, n: int, k: int) -> Kernel:
@@ -262,7 +251,7 @@ KERNELS: dict[str, Kernel] = {
     "matmul 509x517x523": product(509, 517, 523),
     "matmul 1000x1000x70": product(1000, 1000, 70),
     "matmul 960x10x160": product(960, 10, 160),
-    "relu of matmul 64x12544x16": _rectified_product(64, 12544, 16),
+    "relu of matmul 64x12544x16": product(64, 12544, 16, is_rectified=True),
     "masked matmul 2048x16x1024": _masked_product(2048, 16, 1024),
     "convolution 3x3": _convolution((32, 64, 16, 16), (64, 64, 3, 3), 1, 1),
     "convolution 4x4 by 2": _convolution((32, 64, 16, 16), (64, 64, 4, 4), 2, 1),

@@ -1,4 +1,4 @@
-"""Upper bounds on the iterations of loops in a `wgsl.kernel`."""
+"""Upper bounds on the iterations of a kernel's loops."""
 
 from __future__ import annotations
 
@@ -75,6 +75,11 @@ def most_trips(loop: scf.ForOp) -> int:
         return bound.value.data
     low, step = constant_integer(loop.lb) or 0, max(constant_integer(loop.step) or 1, 1)
     return max(-(-(largest(loop.ub) - low) // step), 0)
+
+
+def is_exact(loop: scf.ForOp) -> bool:
+    """Returns whether a loop has its maximum trip count at all times: its bounds and its step are constant."""
+    return all(constant_integer(bound) is not None for bound in (loop.lb, loop.ub, loop.step))
 
 
 def largest(value: SSAValue) -> int:

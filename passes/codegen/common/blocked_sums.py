@@ -23,7 +23,7 @@ from xdsl.rewriter import Rewriter
 
 from tensorgrad.dialects.stages import Reduction
 from tensorgrad.dialects.tg.base import is_float
-from tensorgrad.passes.analyses.trips import MOST_TRIPS, most_trips
+from tensorgrad.passes.analyses.trips import MOST_TRIPS, is_exact, most_trips
 from tensorgrad.passes.codegen.common.block_builder import BlockBuilder
 from tensorgrad.passes.scalars import PLAIN, Value, constant_integer
 
@@ -207,7 +207,7 @@ def _cut(loop: scf.ForOp, places: Collection[int], widths: Widths, step: int) ->
     around, blocked = loop.parent, Block()
     assert around is not None
     trips, body = most_trips(loop), loop.detach_region(loop.body)
-    is_exact = all(constant_integer(bound) is not None for bound in (loop.lb, loop.ub))
+    has_whole_blocks = is_exact(loop)
     code = BlockBuilder(blocked)
 
     def over(low: Value, high: Value, carried: Sequence[Value], levels: Widths) -> list[Value]:
@@ -221,7 +221,7 @@ def _cut(loop: scf.ForOp, places: Collection[int], widths: Widths, step: int) ->
 
         def block(at: Value, held: list[Value]) -> list[Value]:
             remaining = code.number(width * step)
-            end = at + (remaining if is_exact and trips % width == 0 else (high - at).at_most(remaining))
+            end = at + (remaining if has_whole_blocks and trips % width == 0 else (high - at).at_most(remaining))
             start = [code.constant(0.0, value.type) if i in places else value for i, value in enumerate(held)]
             sums = over(at, end, start, tuple(rest))
             return [

@@ -34,7 +34,7 @@ from tensorgrad.dialects.locations import line_of
 from tensorgrad.dialects.tg.base import short_ints
 from tensorgrad.passes.analyses.blocks import rounded_up
 from tensorgrad.passes.analyses.machine import LINE_BYTES
-from tensorgrad.passes.analyses.trips import most_trips
+from tensorgrad.passes.analyses.trips import is_exact, most_trips
 from tensorgrad.passes.codegen.llvm.convert_addresses import Indices
 from tensorgrad.passes.codegen.llvm.convert_scalars import (
     NO_WRAP,
@@ -47,7 +47,6 @@ from tensorgrad.passes.codegen.llvm.convert_scalars import (
     integer_attribute,
 )
 from tensorgrad.passes.levels import NATIVE_KERNELS, LevelPass
-from tensorgrad.passes.scalars import constant_integer
 from tensorgrad.runtime.program import fault_name
 from tensorgrad.runtime.target import CPU, Target
 
@@ -328,7 +327,7 @@ class _Function(Builder):
         self._enter(header)
         below = self.compare("slt", header.args[0], stop)
         entry = self._choose(below, inside, after, header.args[1:])
-        if (most := most_trips(op)) < FEW_ITERATIONS and (not is_parallel or _is_exact(op)):
+        if (most := most_trips(op)) < FEW_ITERATIONS and (not is_parallel or is_exact(op)):
             entry.attributes[ITERATIONS] = IntegerAttr(most, i64)
         self._enter(inside)
         self.env.update(zip(op.body.block.args, header.args, strict=True))
@@ -353,8 +352,3 @@ class _Function(Builder):
             self._branch(after, self._body(region.block) if region.blocks else [])
         self._enter(after)
         self.env.update(zip(op.results, after.args, strict=True))
-
-
-def _is_exact(loop: scf.ForOp) -> bool:
-    """Returns whether a loop's bounds are constant."""
-    return all(constant_integer(bound) is not None for bound in (loop.lb, loop.ub, loop.step))

@@ -67,7 +67,7 @@ class OuterProducts:
         zeros = [code.make(vector.BroadcastOp, (zero,), kind) for kind in product.block_types(block.columns)]
         elements, vectors = self.rows.elements(task, part, rows.first), self.columns.vectors(task, part, block)
         multiply, count = (_dot_pairs, pairs_of(part.count)) if schedule.pairs else (vector.FMAOp, part.count)
-        self.rows.request(task, part, rows.first, block.first // schedule.columns)
+        self.rows.request(task, part, rows.first, block)
         request = None
         if part.prefetch is not None:
             number = rows.first // schedule.rows, block.first // schedule.columns

@@ -14,7 +14,7 @@ from tensorgrad.dialects.buf import Buffer, buffer_bytes, element_bytes, element
 from tensorgrad.passes.analyses.factors import operand_of
 from tensorgrad.passes.analyses.machine import LINE_BYTES
 from tensorgrad.passes.codegen.llvm.loop_kinds import sequential
-from tensorgrad.passes.codegen.llvm.packed.blocks import Range, Task
+from tensorgrad.passes.codegen.llvm.packed.blocks import ColumnBlock, Range, Task
 from tensorgrad.passes.codegen.llvm.packed.packing import Lines
 from tensorgrad.passes.codegen.llvm.packed.product import Product
 from tensorgrad.passes.codegen.llvm.packed.step_vectors import Read
@@ -44,8 +44,8 @@ class Rows(Protocol):
         """Returns, for each row of a block, what writes the load of neighbouring iterations as a vector."""
         ...
 
-    def request(self, task: Task, part: Range, first: Value, number: Value) -> None:
-        """Writes requests for the rows after those from `first` on, before the block of columns of some index."""
+    def request(self, task: Task, part: Range, first: Value, block: ColumnBlock) -> None:
+        """Writes requests for the rows of the block after the one from `first` on, before the products of `block`."""
         ...
 
 
@@ -59,7 +59,7 @@ class RowsInPlace:
 
     Attributes:
         share: The elements of the next block's rows that are prefetched before each block of columns; 0 if they are
-            near, or not contiguous.
+            near, long or not contiguous, or if all rows pass each block of columns.
     """
 
     def __init__(self, product: Product):
@@ -86,11 +86,12 @@ class RowsInPlace:
 
         return [partial(line, i) for i in range(self.product.schedule.rows)]
 
-    def request(self, task: Task, part: Range, first: Value, number: Value) -> None:
+    def request(self, task: Task, part: Range, first: Value, block: ColumnBlock) -> None:
         if not self.share:
             return
         code, factor = task.code, self.product.row_factor(task.tile, part.start)
         memory, start = factor.place(code, first + self.product.schedule.rows, code.number(0))
+        number = block.first // self.product.schedule.columns
         start, line = start + number * self.share, LINE_BYTES // element_bytes(element_of(memory))
 
         def ask(at: Value) -> None:
@@ -141,5 +142,5 @@ class PackedRows:
 
         return [partial(line, i) for i in range(self.memory.rows)]
 
-    def request(self, task: Task, part: Range, first: Value, number: Value) -> None:
+    def request(self, task: Task, part: Range, first: Value, block: ColumnBlock) -> None:
         """Writes nothing."""
