@@ -17,6 +17,7 @@ from tensorgrad.passes.codegen.llvm.packed.blocks import ColumnBlock, RowBlock, 
 from tensorgrad.passes.codegen.llvm.packed.factors import over_runs
 from tensorgrad.passes.codegen.llvm.packed.padded_image import PaddedImage
 from tensorgrad.passes.codegen.llvm.packed.product import Product
+from tensorgrad.passes.codegen.llvm.packed.tile_sums import TileSums
 from tensorgrad.passes.scalars import Value
 
 SHORT_LINE = 128
@@ -53,29 +54,29 @@ class Epilogue:
             return 1
         return max(run_along(places, self.product.schedule.column, loops), loops[self.inmost])
 
-    def write(self, task: Task, rows: RowBlock, sums: SSAValue, image: PaddedImage | None) -> None:
+    def write(self, task: Task, rows: RowBlock, sums: TileSums, image: PaddedImage | None) -> None:
         """Writes the epilogue of a block of rows.
 
         Args:
             task: The tile's task.
             rows: The rows.
-            sums: The memory for the tile's complete sums.
+            sums: The tile's complete sums.
             image: The image whose windows the columns are, if results are stored line by line of these.
         """
         code, product = task.code, self.product
-        columns, is_masked = product.extents[2], product.extents[2] < SHORT_LINE
+        columns, is_masked, memory = product.extents[2], product.extents[2] < SHORT_LINE, sums.memories[0]
         beyond = product.extents[1] if self.is_even[0] else 0
 
         def line(i: Value) -> None:
             row = self._indices(task, 0, rows.first + i)
-            start = rows.number * (product.schedule.rows * product.row_length) + i * product.row_length
+            start = sums.start(rows) + i * sums.pitch
 
             def at(j: Value) -> None:
                 loops = task.tile.loops(code, row, self._indices(task, 1, j), max(self.run, beyond))
-                self.finish(task, sums, start + j, loops)
+                self.finish(task, memory, start + j, loops)
 
             def in_line(j: Value, column: Sequence[Value]) -> None:
-                self.finish(task, sums, start + j, task.tile.loops(code, row, column, beyond))
+                self.finish(task, memory, start + j, task.tile.loops(code, row, column, beyond))
 
             def run(low: Value, high: Value) -> None:
                 origin = self._indices(task, 1, low)
@@ -84,7 +85,7 @@ class Epilogue:
                     moved = j - low
                     column = [index + moved if k == self.inmost else index for k, index in enumerate(origin)]
                     loops = task.tile.loops(code, row, column, max(self.run, beyond))
-                    self.finish(task, sums, start + j, loops)
+                    self.finish(task, memory, start + j, loops)
 
                 parallel(code, high, low, element, is_masked)
 
@@ -97,17 +98,16 @@ class Epilogue:
 
         sequential(code, code.number(product.schedule.rows), line, start=rows.computed)
 
-    def write_block(self, task: Task, rows: RowBlock, block: ColumnBlock, sums: SSAValue, pitch: int) -> None:
+    def write_block(self, task: Task, rows: RowBlock, block: ColumnBlock, sums: TileSums) -> None:
         """Writes the epilogue of a register block.
 
         Args:
             task: The tile's task.
             rows: Its rows.
             block: Its columns; those that the block before has too are left out.
-            sums: The memory for its complete sums.
-            pitch: The elements from a row of these to the next.
+            sums: Its complete sums.
         """
-        code, product, filled = task.code, self.product, block.columns.filled
+        code, product, filled, memory = task.code, self.product, block.columns.filled, sums.memories[0]
         shared = filled - product.extents[2] % product.whole.width if block.columns is product.tail else 0
         beyond = max(self.run, product.extents[1] if self.is_even[0] else 0)
 
@@ -116,7 +116,7 @@ class Epilogue:
 
             def at(j: Value) -> None:
                 loops = task.tile.loops(code, row, self._indices(task, 1, block.first + j), beyond)
-                self.finish(task, sums, i * pitch + j, loops)
+                self.finish(task, memory, i * sums.pitch + j, loops)
 
             parallel(code, code.number(filled), code.number(shared), at, is_masked=True)
 

@@ -182,12 +182,12 @@ class BlockTasks:
         sums = self.tail_sums if block.columns is self.product.tail else self.whole_sums
         self.sums.add(task, rows, block, part.blocks, sums.sums(task, part, rows, block))
         if self.sums.are_of_block:
-            self.epilogue.write_block(task, rows, block, self.sums.memories[0], self.sums.pitch)
+            self.epilogue.write_block(task, rows, block, self.sums)
 
     def _finish(self, task: Task, rows: RowBlock) -> None:
         """Runs the epilogue on a block of rows."""
         image = self.columns.image if self.product.in_lines and isinstance(self.columns, ImageColumns) else None
-        self.epilogue.write(task, rows, self.sums.memories[0], image)
+        self.epilogue.write(task, rows, self.sums, image)
 
 
 class LineTasks:

@@ -102,10 +102,14 @@ class TileSums:
             first = task.code.number(0) if self.are_of_block else block.first
             _keep(task.code, self.memories[0], self._places(rows, block, first), sums)
 
+    def start(self, rows: RowBlock) -> Value:
+        """Returns where the sums of a block of rows begin in memory."""
+        return rows.number * (self.product.schedule.rows * self.pitch)
+
     def _places(self, rows: RowBlock, block: ColumnBlock, first: Value) -> list[Value]:
         """Returns the positions of a register block's vectors in the memory for sums, its columns from `first` on."""
         product = self.product
-        corner = rows.number * (product.schedule.rows * self.pitch) + first
+        corner = self.start(rows) + first
         parts = block.columns.parts(product.element)
         return [corner + (i * self.pitch + at) for i in range(product.schedule.rows) for at, _ in parts]
 
