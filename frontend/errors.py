@@ -89,6 +89,10 @@ class PaddingWarning(UserWarning):
     """A loss depends on positions that are padded, as `tg.dim` declares them, most likely by mistake."""
 
 
+class RepeatedDrawWarning(UserWarning):
+    """A compiled function drew from a global generator while it was traced; it repeats those numbers in every call."""
+
+
 class FrozenWarning(UserWarning):
     """A model was frozen or unfrozen after compilation, which does not affect the compiled program."""
 
@@ -126,6 +130,7 @@ __all__ = [
     "ParameterError",
     "PartialStateWarning",
     "ProgramError",
+    "RepeatedDrawWarning",
     "ShapeError",
     "TargetError",
     "TensorgradError",

@@ -21,6 +21,7 @@ from tensorgrad.driver.precision import Precision, while_tracing
 from tensorgrad.driver.stepping.accumulation import compiled_accumulation
 from tensorgrad.driver.stepping.broadcast_check import warn_of_pairs
 from tensorgrad.driver.stepping.distribution import checked_distribution
+from tensorgrad.driver.stepping.draws_check import warning_of_draws
 from tensorgrad.driver.stepping.model_tracing import (
     checked_loss,
     nested_specs,
@@ -252,13 +253,14 @@ def _traced(
     if distribution is not None:
         options.check_alone()
     untrained = parameters.keys() - {*parts.trained}
-    with phases.measure("trace"), while_tracing("tg.compile", options.rounding):
+    name = function_name(loss)
+    with phases.measure("trace"), while_tracing("tg.compile", options.rounding), warning_of_draws(name):
         traced = trace_model(declared, nesting.function(loss), specs, checked_loss, "kept", untrained)
-    losses = losses_of(traced.results.loss, parts, function_name(loss))
-    _warn_of_unused(traced.function, losses, function_name(loss))
-    warn_of_pairs(traced.function, function_name(loss))
+    losses = losses_of(traced.results.loss, parts, name)
+    _warn_of_unused(traced.function, losses, name)
+    warn_of_pairs(traced.function, name)
     with phases.measure("trace"):
-        warn_of_padding(traced.function, specs, function_name(loss))
+        warn_of_padding(traced.function, specs, name)
     source = Source(
         declared,
         loss,

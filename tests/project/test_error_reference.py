@@ -308,6 +308,10 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         lambda: tg.var(tg.ones((1, 2)), 0, correction=1),
         HERE + r"var: axes \[0\] of \(1, 2\) are too short for correction 1; the result is not finite",
     ),
+    errors.RepeatedDrawWarning: Mistake(
+        lambda: tg.jit(lambda x: x * np.random.normal(), device="numpy")(1.0),
+        HERE + r"the global generator of numpy\.random moved while lambda\S*\(\) was traced, which happens once: .+",
+    ),
     errors.FrozenWarning: Mistake(
         freeze_after_compile,
         HERE + r"whether layers\.0\.weight, layers\.0\.bias is frozen is as it was at tg\.compile; replace_model\(\) "

@@ -23,6 +23,7 @@ from tensorgrad.driver.handles.donation import Donating, Donation, StateHandle
 from tensorgrad.driver.handles.last_call import LastCall, kinds_of
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.driver.stepping.broadcast_check import warn_of_pairs
+from tensorgrad.driver.stepping.draws_check import warning_of_draws
 from tensorgrad.driver.stepping.model_tracing import checked_results
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.nn.values import check_kept, closed, opened
@@ -237,7 +238,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             donations.append(Donation({name: tensors[name] for name in donated}, result, f"{self._name}()"))
             return donations[0].others, list(donations[0].updates.values())
 
-        with phases.measure("trace"), while_tracing("jit", self._precision):
+        with phases.measure("trace"), while_tracing("jit", self._precision), warning_of_draws(self._name):
             slots = [Slot(name, Role.STATE if name in donated else Role.INPUT) for name in names]
             traced, (positions, _) = trace_call(self._name, program, [specs], slots)
             order, rebuild = trees.flatten(positions)

@@ -12,6 +12,7 @@ from tensorgrad.driver.compiling.running import Phases
 from tensorgrad.driver.handles.compiled import Specialization
 from tensorgrad.driver.precision import while_tracing
 from tensorgrad.driver.stepping.distribution import Distribution, passes_of
+from tensorgrad.driver.stepping.draws_check import warning_of_draws
 from tensorgrad.driver.stepping.model_tracing import Check, checked_loss, chosen_captures, trace_model
 from tensorgrad.driver.stepping.padding_check import warn_of_padding
 from tensorgrad.driver.stepping.step_programs import StepProgram
@@ -22,7 +23,7 @@ from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.levels import LevelPass
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.tracing.dtypes import Spec
-from tensorgrad.tracing.tracer import checked_module
+from tensorgrad.tracing.tracer import checked_module, function_name
 
 
 class ModelFunctions:
@@ -63,7 +64,8 @@ class ModelFunctions:
             distribution: How it is divided among processes, if it is.
         """
         source, step, phases = self._source, self._step.recipe, Phases()
-        with phases.measure("trace"), while_tracing(what, precision):
+        draws = warning_of_draws(function_name(function))
+        with phases.measure("trace"), while_tracing(what, precision), draws:
             traced = trace_model(source.model, function, specs, check, assigning, source.untrained)
             warn_of_padding(traced.function, specs, traced.function.sym_name.data)
         order_parameters(traced.function, self._step.interface.parameters)
