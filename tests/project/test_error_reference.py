@@ -372,18 +372,21 @@ def test_its_text(kind: type[BaseException], tmp_path: Path, monkeypatch: pytest
         assert MISTAKES[kind].message.startswith((HERE, MODELS)), "it names the user's line"
 
 
-# ------------------------------------------------------------------------------------------------- the reference page
+# ------------------------------------------------------------------------------------------------ the reference pages
 
-SECTIONS = dict(
-    re.findall(
-        r"^### (\w+)\n(.*?)(?=^##|\Z)",
-        (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8"),
+SECTIONS = {
+    name: text
+    for page in ("errors.md", "warnings.md")
+    for name, text in re.findall(
+        r"^##+ (\w+)\n(.*?)(?=^##|\Z)",
+        (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8"),
         re.MULTILINE | re.DOTALL,
     )
-)
+}
+"""The pages' sections of one word, by class."""
 
 
-def test_the_page_has_a_section_for_each() -> None:
+def test_the_pages_have_a_section_for_each() -> None:
     assert SECTIONS.keys() == {one.__name__ for one in CLASSES}
 
 
