@@ -10,7 +10,7 @@ from distributed_models import Net, batch, compiled, in_group, same
 
 import tensorgrad as tg
 from tensorgrad.errors import DivergenceError, InputError, OptionError
-from tensorgrad.runtime.plan import Collective, runs
+from tensorgrad.runtime.plan import Collective, Repeat, runs
 
 pytestmark = pytest.mark.usefixtures("kept_programs")
 
@@ -218,3 +218,42 @@ def test_parts_and_wholes_are_told_by_their_shapes():
         return len({np.asarray(compiled(group, model=Net()).step(**arrays)[0]).tobytes() for arrays in forms})
 
     assert in_group(2, use) == [1, 1]
+
+
+class Layers(tg.nn.Module):
+    """Layers that a loop runs, each of which a branch may leave out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = tg.nn.param((3, 6, 6), init=tg.initializers.normal(0.3))
+        self.last = tg.nn.Linear(6, 4)
+
+    def __call__(self, x: Any) -> Any:
+        def layer(x: Any, w: Any) -> Any:
+            changed = tg.cond(tg.max(w) > 0.5, lambda: tg.tanh(x @ w), lambda: x)
+            return changed + 0.5 * x, tg.mean(changed)
+
+        x, means = tg.scan(layer, x, self.weights)
+        return self.last(x) + tg.sum(means)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_loops_and_branches_reduce_over_the_group(device: tg.DeviceName) -> None:
+    """Collectives inside them read and write slices of stacked gradients."""
+
+    def loss(model, x, y):
+        return tg.cross_entropy(model(x), y)
+
+    def use(group):
+        training = compiled(group, model=Layers(), loss=loss, device=device)
+        losses = [float(training.step(**part(group, batch(number)))) for number in range(3)]
+        if device == "cpu" and group is not None:
+            loops = [step for step in training.program.plan if isinstance(step, Repeat)]
+            assert any(isinstance(step, Collective) for loop in loops for step, _ in runs(loop.steps))
+        return losses, training.parameters()
+
+    losses, parameters = use(None)
+    for own, values in in_group(2, use):
+        close(own, losses)
+        for name, value in parameters.items():
+            close(values[name], value)

@@ -239,14 +239,13 @@ class _Lowering:
         return self._append(spec, op)
 
     def _emitting(self, op: TensorOp) -> Emit:
-        bindings = self.target.max_storage_buffers_per_shader_stage - loops_of(self.function)
         return Emit(
             lambda spec: self._emit(spec, op),
             self._add,
             lambda array: self._constant_buffer(dense(array), op.location),
             self.shared,
             self.target,
-            bindings,
+            loops_of(self.function),
         )
 
     def _add(self, op: Operation) -> None:

@@ -31,7 +31,7 @@ class Emit:
         constant: Returns a view of a buffer that holds an array, the same one for equal arrays.
         shared: What ops of the function have emitted that others may read, by what it was made from.
         target: The target.
-        bindings: The most bindings of a kernel: the target's limit, less one for each loop around the kernel.
+        loops: The number of loops around the function.
     """
 
     append: Callable[[KernelSpec], View]
@@ -39,7 +39,12 @@ class Emit:
     constant: Callable[[NumpyArray], View]
     shared: dict[Hashable, tuple[View, View]]
     target: Target
-    bindings: int
+    loops: int
+
+    @property
+    def bindings(self) -> int:
+        """The most bindings of a kernel: the target's limit, less one for each loop around the kernel."""
+        return self.target.max_storage_buffers_per_shader_stage - self.loops
 
     def __call__(self, spec: KernelSpec) -> View:
         """Appends a kernel; returns a view of its result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Block
+from xdsl.ir import Block, BlockArgument
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects import collective as buffers
@@ -30,7 +30,12 @@ KINDS: dict[type[collective.CollectiveOp], str] = {
 
 @sequence(*KINDS, in_memory=(0,))
 def _collective(op: collective.CollectiveOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
-    """Emits a collective, over a copy of its operand unless that lies in memory in row-major order."""
+    """Emits a collective, over a copy of its operand unless that lies in memory in row-major order.
+
+    In a loop, a function's argument or result may be a slice of memory that differs from iteration to iteration, which
+    a collective can't take: there, such an operand is copied too, and so is the result, by a kernel that is fused into
+    what reads it.
+    """
     (operand,) = operands
     assert isinstance(operand, View)
     axis = op.axis.value.data if isinstance(op, collective.ReduceScatterOp | collective.AllGatherOp) else 0
@@ -38,10 +43,9 @@ def _collective(op: collective.CollectiveOp, operands: Sequence[Lowered], emit: 
     there, back = _axis_first(len(op.shape), axis)
     operand_shape, result_shape = _permuted(shape_of(op.operand), there), _permuted(op.shape, there)
     source = operand.through(_map(back), operand_shape)
-    if not affine.is_identity(source.map) or buffer_shape(source.buffer) != operand_shape:
-        element = storage(element_of(op.operand))
-        copy = KernelSpec(operand_shape, [source], element, lambda b, args: args[0], location=op.location)
-        source = emit(copy)
+    is_whole = affine.is_identity(source.map) and buffer_shape(source.buffer) == operand_shape
+    if not is_whole or (emit.loops and isinstance(source.buffer, BlockArgument)):
+        source = _copied(source, operand_shape, op, emit)
     result = alloc(result_shape, storage(element_of(op.result)), op.location)
     result.memref.name_hint = op.result.name_hint
     emit.add(result)
@@ -59,7 +63,15 @@ def _collective(op: collective.CollectiveOp, operands: Sequence[Lowered], emit: 
     kernel = KernelOp.build_kernel((), [source.buffer], [result.memref], block)
     set_location(kernel, op.location)
     emit.add(kernel)
-    return View(result.memref, affine.identity(len(result_shape))).through(_map(there), op.shape)
+    view = View(result.memref, affine.identity(len(result_shape)))
+    if emit.loops:
+        view = _copied(view, result_shape, op, emit)
+    return view.through(_map(there), op.shape)
+
+
+def _copied(view: View, shape: tuple[int, ...], op: collective.CollectiveOp, emit: Emit) -> View:
+    element = storage(element_of(op.operand))
+    return emit(KernelSpec(shape, [view], element, lambda b, args: args[0], location=op.location))
 
 
 def _reduction(op: collective.CollectiveOp) -> str:
