@@ -314,3 +314,34 @@ def test_ten_thousand_steps_leave_nothing(place: tg.DeviceName, steps: int) -> N
             gc.collect()
             counts.append(len(gc.get_objects()))
     assert counts[1] - counts[0] < 200
+
+
+@pytest.mark.usefixtures("device")
+def test_rows_of_many_parts() -> None:
+    """The driver takes conditions more than 80 levels deep for false, so rows of state are not gathered by such."""
+
+    class Recurrent(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = tg.nn.GRU(2, 2, batch_first=True)
+
+        def __call__(self, x: Any) -> Any:
+            return self.inner(x)[0]
+
+    draw = np.random.default_rng(0)
+    tokens, targets = draw.integers(0, 7, (8, 4)).astype(np.int32), draw.normal(size=(8, 2)).astype(np.float32)
+
+    def state(place: tg.DeviceName) -> dict[str, np.ndarray]:
+        encoder = tg.nn.TransformerEncoderLayer(2, 1, 8, dropout=0.0)
+        attention = tg.nn.MultiHeadAttention(2, 1, causal=True)
+        layers = [tg.nn.Embedding(7, 2), encoder, attention, Recurrent(), lambda x: tg.mean(x, axis=1)]
+        model = tg.nn.Sequential(*layers, tg.nn.Linear(2, 2)).initialized(0, device=place)
+        stepper = tg.optim.Stepper(model, tg.optim.rmsprop(0.1, eps=1e-2, momentum=0.5, centered=True))
+        tg.mse(model(tg.tensor(tokens, device=place)), tg.tensor(targets, device=place)).backward()
+        stepper.step()
+        return stepper.state_dict()
+
+    expected, actual = state("numpy"), state("wgpu")
+    assert len(expected) > 90
+    for name, value in expected.items():
+        np.testing.assert_allclose(actual[name], value, rtol=0, atol=1e-5, err_msg=name)

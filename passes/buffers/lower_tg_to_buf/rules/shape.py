@@ -93,14 +93,18 @@ def _pad(op: shape.PadOp, operands: Sequence[Lowered]) -> KernelSpec:
 
 @rule(shape.ConcatOp)
 def _concat(op: shape.ConcatOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Returns a kernel that reads each element from the operand that contains it, and from no other."""
+    """Returns a kernel that reads each element from the operand that contains it, and from no other.
+
+    It is searched for by halves: conditions one in the other for each operand would be slow, and too deep. WGSL has
+    at most 127 levels, and Mesa's software driver takes those beyond 80 for false without a word.
+    """
     axis, rank = op.axis.value.data, len(op.shape)
-    parts: list[tuple[Lowered, int, int]] = []
+    parts: list[tuple[Lowered, int]] = []
     start = 0
     for part, lowered in zip(op.parts, operands, strict=True):
         extent = shape_of(part)[axis]
         if extent:
-            parts.append((lowered, start, start + extent))
+            parts.append((lowered, start))
         start += extent
     element = storage(element_of(op.results[0]))
 
@@ -115,15 +119,16 @@ def _concat(op: shape.ConcatOp, operands: Sequence[Lowered]) -> KernelSpec:
                 place[axis] = loops[axis] - first
             return b.load_at(lowered, place)
 
-        def choose(number: int) -> Value:
-            lowered, first, last = parts[number]
-            if number == len(parts) - 1:
-                return read(lowered, first)
-            return b.guarded(loops[axis] < last, lambda: read(lowered, first), lambda: choose(number + 1))
+        def choose(low: int, high: int) -> Value:
+            if high - low == 1:
+                return read(*parts[low])
+            middle = (low + high) // 2
+            is_before = loops[axis] < parts[middle][1]
+            return b.guarded(is_before, lambda: choose(low, middle), lambda: choose(middle, high))
 
-        return choose(0)
+        return choose(0, len(parts))
 
-    buffers = [lowered.buffer for lowered, _, _ in parts if isinstance(lowered, View)]
+    buffers = [lowered.buffer for lowered, _ in parts if isinstance(lowered, View)]
     return KernelSpec(
         grid=op.shape,
         reads=(),
