@@ -5,6 +5,7 @@ Ends with status 1 if one is wrong or fails, or if few could be compared.
     python tests/fuzz/run.py torch --count 1000 --on cpu,wgpu,onnx,onnxruntime,stablehlo,xla
     python tests/fuzz/run.py nnsmith --count 1000 --on numpy,cpu
     python tests/fuzz/run.py jax --count 100000 --minutes 30 --jobs 4 --on numpy,cpu,wgpu
+    python tests/fuzz/run.py trainings --count 1000 --on numpy,cpu,wgpu
 
 Each program is judged on one device or file format, in turns, and in another process: one that ends it, or doesn't
 end, has failed, and the rest are judged in a new one. NNSmith's solver can't share a process with Mesa's driver, which
@@ -30,6 +31,7 @@ GENERATORS = {
     "jax": ("jax_programs", "jax_judging"),
     "nnsmith": ("nnsmith_programs", "judging"),
     "torch": ("torch_programs", "judging"),
+    "trainings": ("training_programs", "training_judging"),
 }
 """The modules that write and judge the programs of each kind."""
 

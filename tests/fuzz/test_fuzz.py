@@ -15,6 +15,8 @@ import pytest
 import run
 import torch
 import torch_programs
+import training_judging
+import training_programs
 from judging import Subject, Verdict, compared, judged, reach_of
 
 import tensorgrad as tg
@@ -28,12 +30,13 @@ RUN = Path(run.__file__)
 PLACES = ("numpy", "cpu", "wgpu", "onnx", "onnxruntime", "stablehlo")
 
 COMPARED = 4
-"""The seed of a program that can be compared everywhere."""
+"""The seed of a program, and of a training, that can be compared everywhere."""
 
 NIGHTLY = {
     "torch": (200, (*PLACES, "xla")),
     "nnsmith": (200, ("numpy", "cpu", "onnx")),
     "jax": (40, ("numpy", "cpu", "wgpu")),
+    "trainings": (40, ("numpy", "cpu", "wgpu")),
 }
 """The programs of a nightly test by each generator, and where they are judged."""
 
@@ -97,6 +100,17 @@ def test_a_wrong_rule_for_jax_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert judging.judged(subject, 0, "numpy").kind == "right"
     monkeypatch.setitem(ELEMENTWISE, "stablehlo.sine", CosOp)
     assert judging.judged(subject, 0, "numpy").kind == "wrong"
+
+
+def test_a_training_is_what_a_plain_one_is() -> None:
+    assert training_judging.judged(training_programs.program(COMPARED), COMPARED, "cpu") == Verdict("right")
+
+
+def test_a_wrong_eager_training_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = next(program for program in map(training_programs.program, range(100)) if program.scope["EAGER"])
+    assert training_judging.judged(subject, 0, "numpy").kind == "right"
+    monkeypatch.setattr(tg.optim.Stepper, "zero_grad", lambda self: None)
+    assert training_judging.judged(subject, 0, "numpy").kind == "wrong"
 
 
 @pytest.mark.parametrize(
