@@ -55,6 +55,7 @@ class TrainingProgram:
 def judged(subject: TrainingProgram, seed: int, device: Any) -> Verdict:
     """Returns what becomes of a training on a device."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        # Right of random models, some of whose layers a loss doesn't reach; what is judged are numbers.
         warnings.simplefilter("ignore", tg.errors.UnusedParameterWarning)
         try:
             expected = _plain(subject, None)
@@ -129,16 +130,11 @@ class _Variant:
 
     def __post_init__(self) -> None:
         self.options = {name: value for name, value in self.subject.scope["OPTIONS"].items() if name != "group"}
-        if self.group is None:
-            self.options.pop("shard", None)
-        else:
+        if self.group is not None:
             self.options["group"] = self.group
-        if "memory_limit" in self.options:
-            if self.device == "numpy":
-                del self.options["memory_limit"]
-            else:
-                peak = self.subject.compiled(self.device).stats()["peak_bytes"]
-                self.options["memory_limit"] = int(self.options["memory_limit"] * peak)
+        if "memory_limit" in self.options and self.device != "numpy":
+            peak = self.subject.compiled(self.device).stats()["peak_bytes"]
+            self.options["memory_limit"] = int(self.options["memory_limit"] * peak)
         try:
             self.training = self._compiled(self.device)
         except tg.errors.ProgramError as error:
@@ -148,6 +144,7 @@ class _Variant:
             self.training = self._compiled(self.device)
 
     def _compiled(self, device: Any) -> tg.Training[Any]:
+        """Returns the training with its options on a device; NumPy plans no memory that could be limited."""
         options = {name: value for name, value in self.options.items() if name != "memory_limit" or device != "numpy"}
         parts = options.get("accumulate", 1)
         if parts == 1:
